@@ -1,0 +1,112 @@
+"""The command line: hvd-gossip train | report | doctor."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jsonargparse import ArgumentError, ArgumentParser, set_parsing_settings
+
+from hvd_gossip import __version__
+from hvd_gossip.comm import launcher, world
+from hvd_gossip.train import TrainConfig
+
+
+def make_parser() -> ArgumentParser:
+    """All subcommands with their options."""
+    set_parsing_settings(docstring_parse_attribute_docstrings=True)
+    parser = ArgumentParser(
+        prog="hvd-gossip",
+        exit_on_error=False,
+        version=__version__,
+        description="Decentralized (gossip) data-parallel training of PyTorch models on MPI machines.",
+    )
+    commands = parser.add_subcommands(required=True, dest="command")
+    train = ArgumentParser(
+        exit_on_error=False,
+        description="Train on all ranks of the job: mpirun -n 4 hvd-gossip train --graph ring. Values come from "
+        "--config FILE.yaml and from flags; flags win.",
+    )
+    train.add_argument("--config", action="config", help="YAML file with any of the options below")
+    train.add_class_arguments(TrainConfig, None)
+    commands.add_subcommand("train", train, help="train on all ranks of the job")
+    report = ArgumentParser(exit_on_error=False, description="Runs side by side: a table and a picture of the curves.")
+    report.add_argument("runs", nargs="+", type=str, help="run folders")
+    report.add_argument("--plot", type=str, default=None, help="PNG file for the curves (default: no picture)")
+    commands.add_subcommand("report", report, help="compare runs: a table and a picture")
+    doctor = ArgumentParser(exit_on_error=False, description="What this machine holds, and what does not fit together.")
+    commands.add_subcommand("doctor", doctor, help="say what this machine holds and what does not fit together")
+    return parser
+
+
+def train(arguments: Any) -> None:
+    """Train as told; rank 0 says where the run folder is."""
+    from hvd_gossip.train import loop
+
+    names = (field.name for field in dataclasses.fields(TrainConfig))
+    folder = loop.run(TrainConfig(**{name: arguments[name] for name in names}))
+    if world.current().rank == 0:
+        print(f"run folder: {folder}")
+
+
+def report(arguments: Any) -> None:
+    """Print the table, draw the picture."""
+    from rich.console import Console
+
+    from hvd_gossip.dbench import compare, curves
+
+    runs = [compare.read(Path(folder)) for folder in arguments.runs]
+    console = Console()
+    if console.width < 120:
+        console = Console(width=120)
+    console.print(compare.table(runs))
+    if arguments.plot:
+        print(f"curves: {curves.draw(runs, Path(arguments.plot))}")
+
+
+def doctor(arguments: Any) -> None:
+    """Print what was found."""
+    from hvd_gossip import doctor as examination
+
+    text = examination.report()
+    if (launcher.told(launcher.RANK) or ("", 0))[1] == 0:
+        print(text)
+
+
+COMMANDS = {"train": train, "report": report, "doctor": doctor}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run a subcommand; a user's mistake is told once, with exit status 2 on every rank."""
+    parser = make_parser()
+    try:
+        arguments = parser.parse_args(argv)
+    except ArgumentError as error:
+        refuse(str(error))
+    try:
+        chosen = parser.instantiate_classes(arguments)[arguments.command]
+        COMMANDS[arguments.command](chosen)
+    except (ValueError, RuntimeError) as error:
+        if not (getattr(error, "agreed", False) or launched() == 1):
+            raise
+        refuse(str(error))
+
+
+def launched() -> int:
+    """How many processes the launcher started."""
+    told = launcher.told(launcher.SIZE)
+    return told[1] if told else 1
+
+
+def refuse(message: str) -> None:
+    """End every rank with status 2; rank 0 says why."""
+    if (launcher.told(launcher.RANK) or ("", 0))[1] == 0:
+        print(f"hvd-gossip: error: {message}", file=sys.stderr, flush=True)
+    if launched() > 1:
+        # A rank that leaves first would have the launcher end the others before they have spoken.
+        world.start()
+        world.current().comm.Barrier()
+    sys.exit(2)

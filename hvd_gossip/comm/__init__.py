@@ -1,0 +1,1 @@
+"""MPI and Horovod: the only folder that names them."""

@@ -1,0 +1,122 @@
+"""A Topology as an MPI distributed graph communicator: checked, built, kept while it is in use, freed."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hvd_gossip.comm import mpi as MPI
+from hvd_gossip.comm.world import World
+from hvd_gossip.graphs import Row, Topology
+
+if TYPE_CHECKING:
+    from mpi4py.MPI import Distgraphcomm
+
+
+class DistGraphs:
+    """A bounded store of distributed graph communicators, one for each edge set that came up lately.
+
+    Args:
+        world: the ranks; every rank asks for the same topologies in the same order.
+        limit: how many communicators are kept; the one unused for longest is freed first.
+
+    Example:
+        >>> from hvd_gossip.graphs import ring
+        >>> with World() as world, DistGraphs(world) as graphs:
+        ...     graphs[ring(world.size)].Get_topology() == MPI.DIST_GRAPH
+        True
+    """
+
+    def __init__(self, world: World, limit: int = 16) -> None:
+        if limit < 1:
+            raise ValueError(f"got limit = {limit}, expected at least 1 communicator")
+        self.world = world
+        self.limit = limit
+        self.built = 0
+        self._kept: OrderedDict[Hashable, Distgraphcomm] = OrderedDict()
+
+    def __getitem__(self, topology: Topology) -> Distgraphcomm:
+        key = topology.edges
+        if key not in self._kept:
+            while len(self._kept) >= self.limit:
+                self._kept.popitem(last=False)[1].Free()
+            self._kept[key] = build(self.world, topology.row(self.world.rank), topology.name)
+            self.built += 1
+        self._kept.move_to_end(key)
+        return self._kept[key]
+
+    def free(self) -> None:
+        """Free every communicator; calling it again does nothing."""
+        while self._kept:
+            self._kept.popitem()[1].Free()
+
+    def __enter__(self) -> DistGraphs:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.free()
+
+
+def build(world: World, row: Row, name: str) -> Distgraphcomm:
+    """Make the communicator of the graph in which this rank has this row.
+
+    Raises:
+        ValueError: on every rank, when one rank lists an edge that the rank at its other end does not.
+    """
+    check_edges(world, row, name)
+    # MPI's edge weights are integers: W stays in Python and the communicator knows neighbours only.
+    return world.comm.Create_dist_graph_adjacent(
+        row.sources.tolist(), row.destinations.tolist(), MPI.UNWEIGHTED, MPI.UNWEIGHTED, reorder=False
+    )
+
+
+def check_edges(world: World, row: Row, name: str) -> None:
+    """Refuse, on every rank, a graph whose rows and columns do not agree: its exchange would never end.
+
+    The sum over all ranks of a 64-bit hash of every edge sent, less that of every edge expected, is zero when they
+    agree; only when it is not are the edges themselves gathered, to name the one that is wrong.
+
+    Raises:
+        ValueError: names the edge, which end lists it and which does not.
+    """
+    outside = [rank for rank in (*row.sources, *row.destinations) if not 0 <= rank < world.size]
+    if outside:
+        balance, error = np.ones(1, np.uint64), f"graph {name!r}: neighbour {outside[0]} is no rank of {world.size}"
+    else:
+        sent = edge_hash(np.full(len(row.destinations), world.rank), row.destinations)
+        expected = edge_hash(row.sources, np.full(len(row.sources), world.rank))
+        balance, error = np.subtract([sent.sum()], [expected.sum()], dtype=np.uint64), None
+    # The second number keeps ranks from cancelling each other out by their own errors.
+    total = np.concatenate([balance, np.array([error is not None], np.uint64)])
+    world.comm.Allreduce(MPI.IN_PLACE, total, op=MPI.SUM)
+    if total.any():
+        raise_edge(world, row, name, error)
+
+
+def edge_hash(sources: np.ndarray, destinations: np.ndarray) -> np.ndarray:
+    """A well-mixed 64-bit number for each edge (the finalizer of splitmix64)."""
+    mixed = sources.astype(np.uint64) << np.uint64(32) | destinations.astype(np.uint64)
+    mixed = (mixed + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def raise_edge(world: World, row: Row, name: str, error: str | None) -> None:
+    """Gather all edges and raise on every rank, naming the first edge that only one end lists."""
+    world.raise_together(error)
+    rows = world.comm.allgather((row.sources.tolist(), row.destinations.tolist()))
+    sent = {(rank, to) for rank, (_, destinations) in enumerate(rows) for to in destinations}
+    expected = {(of, rank) for rank, (sources, _) in enumerate(rows) for of in sources}
+    for source, destination in sorted(sent ^ expected):
+        lists, lacks = (source, destination) if (source, destination) in sent else (destination, source)
+        raise ValueError(
+            f"graph {name!r}: edge {source} -> {destination} is listed by rank {lists} but not by rank {lacks}: "
+            "every rank must be given the same graph"
+        )
+    raise ValueError(f"graph {name!r}: a rank lists the same neighbour twice")

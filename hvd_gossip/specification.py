@@ -1,0 +1,85 @@
+"""The short form `name:option=value,option=value` by which graphs and algorithms are chosen."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import math
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+Option = bool | int | float | str
+
+
+def parse(text: str) -> tuple[str, dict[str, Option]]:
+    """Split `name:option=value,…` into its name and its options.
+
+    Values become `bool`, `int`, `float` or stay `str`, whichever fits first.
+
+    Raises:
+        ValueError: the text is empty, or an option has no value or stands twice.
+
+    Example:
+        >>> parse("ring_lattice:k=10")
+        ('ring_lattice', {'k': 10})
+    """
+    name, _, tail = text.strip().partition(":")
+    if not name:
+        raise ValueError(f"got {text!r}: expected NAME or NAME:option=value,option=value")
+    options: dict[str, Option] = {}
+    for part in filter(None, (piece.strip() for piece in tail.split(","))):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (key and equals and value):
+            raise ValueError(f"got {part!r} in {text!r}: expected option=value")
+        if key in options:
+            raise ValueError(f"got option {key!r} twice in {text!r}: give it once")
+        options[key] = convert(value)
+    return name, options
+
+
+def convert(value: str) -> Option:
+    """Turn the text of an option into a bool, int, finite float or str, whichever fits first."""
+    if value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    for kind in (int, float):
+        try:
+            number = kind(value)
+        except ValueError:
+            continue
+        return number if math.isfinite(number) else value
+    return value
+
+
+def choose(what: str, name: str, choices: Collection[str]) -> None:
+    """Refuse a name that is not among the choices, naming the nearest one.
+
+    Raises:
+        ValueError: `name` is unknown.
+    """
+    if name in choices:
+        return
+    nearest = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
+    hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+    raise ValueError(f"unknown {what} {name!r}: expected one of {', '.join(sorted(choices))}{hint}")
+
+
+def build(what: str, text: str, table: Mapping[str, Callable[..., Any]], **fixed: Any) -> Any:
+    """Make the entry of `table` that the short form names, with its options as keyword arguments.
+
+    `fixed` arguments are given by the caller and are no options of the short form.
+
+    Raises:
+        ValueError: the name or an option is unknown, or a value does not fit.
+    """
+    name, options = parse(text)
+    choose(what, name, table)
+    factory = table[name]
+    known = [option for option in inspect.signature(factory).parameters if option not in fixed]
+    for option in options:
+        if not known:
+            raise ValueError(f"{what} {name!r} has no options, got {option!r}")
+        choose(f"option of {what} {name!r}", option, known)
+    try:
+        return factory(**fixed, **options)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{what} {text!r}: {error}") from error

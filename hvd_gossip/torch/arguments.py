@@ -1,0 +1,60 @@
+"""What `DistributedOptimizer` refuses before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from hvd_gossip.algorithms import Algorithm
+from hvd_gossip.torch.collectives import Average, ReduceOp, reduction
+
+
+def check_hints(passes: int, op: ReduceOp, predivide: float, process_set: None) -> None:
+    """Refuse values of Horovod's arguments that have no meaning."""
+    if isinstance(passes, bool) or not isinstance(passes, int) or passes < 1:
+        raise ValueError(f"got backward_passes_per_step = {passes!r}, expected an integer of at least 1")
+    if reduction(op) is not Average and predivide != 1.0:
+        raise ValueError("got gradient_predivide_factor together with op=Sum: it belongs to op=Average")
+    if not predivide > 0:
+        raise ValueError(f"got gradient_predivide_factor = {predivide!r}, expected a positive number")
+    if process_set is not None:
+        raise ValueError("got a process_set: give init(comm) a communicator of the ranks that shall train together")
+
+
+def check_gradient_options(method: Algorithm, compression: torch.dtype | None, op: ReduceOp) -> None:
+    """Refuse options for gradients where the algorithm exchanges parameters."""
+    if compression not in (None, torch.float16):
+        raise ValueError(f"got compression = {compression!r}, expected Compression.none or Compression.fp16")
+    if method.centralized:
+        return
+    if compression is not None:
+        raise ValueError("got compression=fp16: it rounds gradients, use algorithm='allreduce' or Compression.none")
+    if op is not Average:
+        raise ValueError(f"got op = {op!r}: gossip averages parameters, use op=Average or algorithm='allreduce'")
+
+
+def parameter_names(
+    optimizer: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, Tensor]] | None
+) -> dict[int, str]:
+    """Names of the optimizer's parameters by id, made up by position where the user gave none.
+
+    Raises:
+        ValueError: a name stands twice, or a parameter of the optimizer has none.
+    """
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    if named_parameters is None:
+        return {id(p): f"parameter {index}" for index, p in enumerate(parameters)}
+    pairs = list(named_parameters)
+    if any(not isinstance(pair, tuple) or len(pair) != 2 for pair in pairs):
+        raise ValueError("named_parameters: expected pairs of name and tensor, as model.named_parameters() gives")
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            raise ValueError(f"named_parameters: the name {name!r} stands twice; names must be unique")
+        seen.add(name)
+    names = {id(p): name for name, p in pairs}
+    if missing := sum(id(p) not in names for p in parameters):
+        raise ValueError(f"named_parameters lacks {missing} of the optimizer's {len(parameters)} parameters")
+    return names

@@ -1,0 +1,144 @@
+"""What happens in one `step`: round, gradient half, update and mixing, overflow of a GradScaler."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hvd_gossip.algorithms import Algorithm
+from hvd_gossip.comm.fusion import FlatGradients, FlatParameters
+from hvd_gossip.comm.world import World
+from hvd_gossip.mixing import Mixer
+
+
+class Engine:
+    """Runs an algorithm over the flat parameters of an optimizer.
+
+    Args:
+        optimizer: whose parameters move; its own update is handed to `step`.
+        algorithm: what is done.
+        mixer: how the replicas are averaged.
+        world: the ranks.
+        names: the parameters' names by id.
+        scale: by what exchanged gradients are multiplied (n for a sum, else 1).
+
+    Attributes:
+        round: steps so far; epoch: as the user told it.
+
+    Raises:
+        ValueError: on every rank, when the parameters differ between ranks in shape, dtype or order.
+    """
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        algorithm: Algorithm,
+        mixer: Mixer,
+        world: World,
+        names: Mapping[int, str],
+        scale: int = 1,
+    ) -> None:
+        self.algorithm, self.mixer, self.world = algorithm, mixer, world
+        self.round, self.epoch = 0, 0
+        self._optimizer = optimizer
+        self._names = names
+        self._scale = scale
+        self._synchronized = False
+        self._gradients: FlatGradients | None = None
+        self._fuse()
+        self.state = algorithm.init(self.flat.buffers)
+
+    @property
+    def gradient_comes_first(self) -> bool:
+        """Whether gradients must be there before the optimizer's own step is called."""
+        return self.algorithm.uses_gradient or self.algorithm.uses_unmixed_point
+
+    def _trained(self) -> list[Tensor]:
+        """Parameters that are trained now, each once; frozen ones are neither moved nor averaged."""
+        parameters = (p for group in self._optimizer.param_groups for p in group["params"] if p.requires_grad)
+        return list({id(p): p for p in parameters}.values())
+
+    def _fuse(self) -> None:
+        parameters = self._trained()
+        described = [(self._name(p), tuple(p.shape), str(p.dtype)) for p in parameters]
+        digest = hashlib.blake2b(repr(described).encode(), digest_size=16).hexdigest()
+        if len(set(self.world.comm.allgather(digest))) > 1:
+            self.world.agree("the list of trained parameters (name, shape, dtype)", described)
+        self.flat = self.world.together(lambda: FlatParameters(parameters))
+        self._gradients = None
+
+    def _name(self, parameter: Tensor) -> str:
+        return self._names.get(id(parameter), "a parameter added later")
+
+    def _begin(self) -> None:
+        """Parameters may have been replaced, added, frozen or freed since the last step, on all ranks alike."""
+        if not self.flat.intact(self._trained()):
+            self._fuse()
+            self.state = self.algorithm.init(self.flat.buffers)
+        self.mixer.begin(self.round, self.epoch)
+
+    @torch.no_grad()
+    def synchronize(self) -> None:
+        """Do the gradient half of this step now, unless that is done already or the algorithm has none."""
+        if self._synchronized:
+            return
+        self._begin()
+        if self.algorithm.uses_gradient:
+            if self._gradients is None:
+                self._gradients = FlatGradients(self.flat.parameters)
+            buffers = self._gradients.gather()
+            self.state = self.algorithm.gradient(self.flat.buffers, buffers, self.mixer, self.state)
+            if self._scale != 1:
+                torch._foreach_mul_(buffers, self._scale)
+            self._gradients.scatter()
+        self._synchronized = True
+
+    def expect_synchronized(self) -> None:
+        """Refuse to skip what has not been done."""
+        if self.algorithm.uses_gradient and not self._synchronized:
+            raise ValueError("skip_synchronize() without synchronize(): call optimizer.synchronize() first")
+
+    def step(self, update: Callable[[], None]) -> None:
+        """One whole step; `update` is the optimizer's own."""
+        scaled, overflow = self._unscale()
+        self.synchronize()
+        if scaled and self._gradients is not None:
+            # Every rank holds the same gradient now, so every rank decides the same.
+            overflow = not all(bool(buffer.isfinite().all()) for buffer in self._gradients.buffers)
+
+        def guarded_update() -> None:
+            if not overflow:
+                update()
+
+        with torch.no_grad():
+            self.state = self.algorithm.step(self.flat.buffers, guarded_update, self.mixer, self.state)
+        self._synchronized = False
+        self.round += 1
+
+    def _unscale(self) -> tuple[bool, bool]:
+        """Undo a GradScaler's factor; returns whether there is one, and whether this rank's gradients overflowed."""
+        optimizer: Any = self._optimizer
+        if getattr(optimizer, "found_inf", None) is None:
+            return False, False
+        overflow = bool(optimizer.found_inf)
+        if optimizer.grad_scale is not None:
+            inverse = 1.0 / float(optimizer.grad_scale)
+            for parameter in self._trained():
+                if parameter.grad is not None:
+                    parameter.grad.mul_(inverse)
+        # An optimizer that unscales by itself finds nothing left to do.
+        optimizer.grad_scale, optimizer.found_inf = None, None
+        return True, overflow
+
+    def state_dict(self) -> dict[str, Any]:
+        """What has to be saved besides the parameters and the optimizer's state."""
+        return {"round": self.round, "epoch": self.epoch}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state_dict` was taken."""
+        self.round, self.epoch = int(state.get("round", 0)), int(state.get("epoch", 0))
+        self._synchronized = False

@@ -8,9 +8,9 @@ import platform
 import shutil
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
-from hvd_gossip.comm import horovod_allreduce, launcher
-from hvd_gossip.comm import mpi as MPI
+from hvd_gossip.comm import horovod_allreduce, launcher, mpi as MPI
 
 LEVELS = ("MPI_THREAD_SINGLE", "MPI_THREAD_FUNNELED", "MPI_THREAD_SERIALIZED", "MPI_THREAD_MULTIPLE")
 
@@ -53,7 +53,7 @@ def facts() -> Iterator[tuple[str, str]]:
     told = launcher.told(launcher.SIZE)
     yield "launcher's count", f"{told[1]} ({told[0]})" if told else "not launched by mpirun, horovodrun, srun or jsrun"
     yield "cores", str(len(os.sched_getaffinity(0)))
-    shared = shutil.disk_usage("/dev/shm") if os.path.isdir("/dev/shm") else None
+    shared = shutil.disk_usage("/dev/shm") if Path("/dev/shm").is_dir() else None
     yield "/dev/shm", f"{shared.free / 1e6:.0f} MB free of {shared.total / 1e6:.0f} MB" if shared else "missing"
 
 
@@ -83,4 +83,6 @@ def report() -> str:
     width = max(map(len, found))
     lines = [f"{name:<{width}}  {value}" for name, value in found.items()]
     problems = list(advice(found))
-    return "\n".join([*lines, "", *(f"! {problem}" for problem in problems or ())] if problems else [*lines, "", "no problem found"])
+    return "\n".join(
+        [*lines, "", *(f"! {problem}" for problem in problems or ())] if problems else [*lines, "", "no problem found"]
+    )

@@ -86,4 +86,5 @@ def torch_matrix(topology: Topology) -> Tensor:
     """W as a sparse float64 torch tensor of shape [n, n]."""
     matrix = topology.matrix().tocoo()
     indices = torch.from_numpy(np.stack(matrix.coords).astype(np.int64))
-    return torch.sparse_coo_tensor(indices, torch.from_numpy(matrix.data), matrix.shape).coalesce()
+    weights = torch.from_numpy(matrix.data)
+    return torch.sparse_coo_tensor(indices, weights, matrix.shape, check_invariants=True, is_coalesced=True)

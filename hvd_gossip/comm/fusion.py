@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -81,7 +82,7 @@ def check_tensors(tensors: Sequence[Tensor]) -> None:
             spans.setdefault(tensor.untyped_storage().data_ptr(), []).append(span)
     for storage in spans.values():
         ordered = sorted(set(storage))
-        if any(first[1] > second[0] for first, second in zip(ordered, ordered[1:], strict=False)):
+        if any(first[1] > second[0] for first, second in itertools.pairwise(ordered)):
             raise ValueError(
                 "two parameters share a part of their memory: tie whole parameters, or give each its own memory"
             )

@@ -71,7 +71,7 @@ class NeighborAverage:
         needed = degree * chunk.numel() * chunk.element_size()
         if half not in self._received or self._received[half].numel() < needed:
             self._received[half] = torch.empty(needed, dtype=torch.uint8)
-        return self._received[half][:needed].view(chunk.dtype).view(degree, -1)
+        return self._received[half][:needed].view(chunk.dtype).view(degree, chunk.numel())
 
 
 def check_buffer(buffer: Tensor) -> None:

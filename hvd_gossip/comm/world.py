@@ -11,11 +11,10 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from hvd_gossip.comm import launcher
-from hvd_gossip.comm import mpi as MPI
+from hvd_gossip.comm import launcher, mpi as MPI
 
 if TYPE_CHECKING:
-    from mpi4py.MPI import Comm
+    from mpi4py.MPI import Intracomm
 
 
 class World:
@@ -32,7 +31,7 @@ class World:
         RuntimeError: the launcher started several processes and MPI sees one.
     """
 
-    def __init__(self, comm: Comm | None = None) -> None:
+    def __init__(self, comm: Intracomm | None = None) -> None:
         user = MPI.COMM_WORLD if comm is None else comm
         self.covers_all = bool(MPI.Comm.Compare(user, MPI.COMM_WORLD) in (MPI.IDENT, MPI.CONGRUENT))
         if self.covers_all:
@@ -45,7 +44,7 @@ class World:
         self.node = self.comm.Split_type(MPI.COMM_TYPE_SHARED, key=launched[1] if launched else self.rank)
         self.local_rank: int = self.node.Get_rank()
         self.local_size: int = self.node.Get_size()
-        if warning := launcher.check_local_rank(self.local_rank):
+        if self.covers_all and (warning := launcher.check_local_rank(self.local_rank)):
             warnings.warn(warning, RuntimeWarning, stacklevel=2)
 
     def raise_together(self, error: str | None, kind: type[Exception] = ValueError) -> None:
@@ -92,9 +91,7 @@ class World:
         values = self.comm.allgather(value)
         odd = next((rank for rank, other in enumerate(values) if other != values[0]), None)
         if odd is not None:
-            self.raise_together(
-                f"{what} differs between ranks: rank 0 has {values[0]}, rank {odd} has {values[odd]}"
-            )
+            self.raise_together(f"{what} differs between ranks: rank 0 has {values[0]}, rank {odd} has {values[odd]}")
 
     def free(self) -> None:
         """Give the communicators back to MPI; calling it again does nothing."""
@@ -147,7 +144,7 @@ def abort(status: int) -> None:
 _current: World | None = None
 
 
-def start(comm: Comm | None = None) -> World:
+def start(comm: Intracomm | None = None) -> World:
     """Make the world that `current` returns; a second call leaves it as it is."""
     global _current
     if _current is None:

@@ -38,9 +38,9 @@ def draw(runs: list[Run], path: Path) -> Path:
         axis.set(title=title, xlabel="epoch", yscale="log" if logarithmic else "linear")
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.grid(alpha=0.3)
-    axes[-1].text(
-        0.03, 0.03, "allreduce: 0, not shown", transform=axes[-1].transAxes, color="0.4", fontsize=9
-    ) if any(not any(record["consensus_distance"] for record in run.records) for run in runs) else None
+    axes[-1].text(0.03, 0.03, "allreduce: 0, not shown", transform=axes[-1].transAxes, color="0.4", fontsize=9) if any(
+        not any(record["consensus_distance"] for record in run.records) for run in runs
+    ) else None
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(runs)), frameon=False)
     first = runs[0].config

@@ -86,9 +86,7 @@ def images(pixels: np.ndarray, labels: np.ndarray, mean: np.ndarray, deviation: 
     return Images(torch.from_numpy(inputs.astype(np.float32)), torch.from_numpy(np.asarray(labels, dtype=np.int64)))
 
 
-def normalized_pair(
-    train: tuple[np.ndarray, np.ndarray], test: tuple[np.ndarray, np.ndarray]
-) -> tuple[Images, Images]:
+def normalized_pair(train: tuple[np.ndarray, np.ndarray], test: tuple[np.ndarray, np.ndarray]) -> tuple[Images, Images]:
     """Both sets, normalized by the mean and deviation of each channel of the training set."""
     mean = train[0].mean(axis=(0, 2, 3), dtype=np.float64)
     deviation = train[0].std(axis=(0, 2, 3), dtype=np.float64)

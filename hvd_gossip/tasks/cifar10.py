@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -44,7 +44,7 @@ def cifar10(folder: str | None = None) -> Task:
 class _BatchUnpickler(pickle.Unpickler):
     """Unpickles arrays and plain containers alone: a data file must not be able to run code."""
 
-    ALLOWED = {
+    ALLOWED: ClassVar = {
         ("numpy.core.multiarray", "_reconstruct"),
         ("numpy._core.multiarray", "_reconstruct"),
         ("numpy", "ndarray"),

@@ -26,7 +26,7 @@ from hvd_gossip.torch.collectives import (
 from hvd_gossip.torch.optimizer import DistributedOptimizer
 
 if TYPE_CHECKING:
-    from mpi4py.MPI import Comm
+    from mpi4py.MPI import Intracomm
 
 __all__ = [
     "Adasum",
@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 
-def init(comm: Comm | None = None) -> None:
+def init(comm: Intracomm | None = None) -> None:
     """Start on all ranks of a communicator; from now on an uncaught error on one rank ends the whole job.
 
     Args:
@@ -81,7 +81,7 @@ def is_initialized() -> bool:
 
 
 def rank() -> int:
-    """This process among all, 0 to size() - 1."""
+    """The number of this process among all, 0 to size() - 1."""
     return world.current().rank
 
 
@@ -91,7 +91,7 @@ def size() -> int:
 
 
 def local_rank() -> int:
-    """This process among those that share its memory, 0 to local_size() - 1; by this one chooses a device."""
+    """This process's number among those that share its memory, 0 to local_size() - 1: by it one chooses a device."""
     return world.current().local_rank
 
 

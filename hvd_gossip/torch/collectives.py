@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hvd_gossip.comm import allreduce as mpi_allreduce
-from hvd_gossip.comm import world
+from hvd_gossip.comm import allreduce as mpi_allreduce, world
 from hvd_gossip.comm.broadcast import broadcast_
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from hvd_gossip.algorithms import Algorithm
-from hvd_gossip.comm.fusion import FlatGradients, FlatParameters
+from hvd_gossip.comm.fusion import FlatGradients, FlatParameters, check_tensors
 from hvd_gossip.comm.world import World
 from hvd_gossip.mixing import Mixer
 
@@ -64,11 +64,12 @@ class Engine:
 
     def _fuse(self) -> None:
         parameters = self._trained()
+        self.world.together(lambda: check_tensors(parameters))
         described = [(self._name(p), tuple(p.shape), str(p.dtype)) for p in parameters]
         digest = hashlib.blake2b(repr(described).encode(), digest_size=16).hexdigest()
         if len(set(self.world.comm.allgather(digest))) > 1:
             self.world.agree("the list of trained parameters (name, shape, dtype)", described)
-        self.flat = self.world.together(lambda: FlatParameters(parameters))
+        self.flat = FlatParameters(parameters)
         self._gradients = None
 
     def _name(self, parameter: Tensor) -> str:

@@ -31,7 +31,7 @@ class GossipOptimizer(torch.optim.Optimizer):
     # GradScaler hands scale and overflow to `step`, which has to average even where it must not update.
     _step_supports_amp_scaling = True
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step of the algorithm: the wrapped optimizer's own update, and the average with the neighbours."""
         self._opt_called = True
         loss = None
@@ -55,7 +55,7 @@ class GossipOptimizer(torch.optim.Optimizer):
     step.hooked = True  # type: ignore[attr-defined]
 
     def synchronize(self) -> None:
-        """Exchange gradients now, where the algorithm exchanges gradients; then clip, and step in `skip_synchronize`."""
+        """Exchange gradients now, if the algorithm does at all; then clip them, and step in `skip_synchronize`."""
         self.gossip.synchronize()
 
     @contextmanager
@@ -78,7 +78,7 @@ class GossipOptimizer(torch.optim.Optimizer):
         self.gossip.load_state_dict(state_dict.get("hvd_gossip", {}))
 
 
-def check_closure(optimizer: torch.optim.Optimizer) -> None:
+def check_closure(optimizer: GossipOptimizer) -> None:
     """Refuse optimizers that evaluate the closure as they please where the gradient is needed beforehand."""
     parameter = inspect.signature(super(GossipOptimizer, optimizer).step).parameters.get("closure")
     if parameter is not None and parameter.default is inspect.Parameter.empty:

@@ -106,7 +106,9 @@ class Checkpoints:
             manifest = json.loads((place / MANIFEST).read_text())
             known, size, digests = manifest["format"], manifest["size"], manifest["digests"]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"checkpoint {place / MANIFEST} is damaged: {error!r}; restore it or remove {place}") from error
+            raise ValueError(
+                f"checkpoint {place / MANIFEST} is damaged: {error!r}; restore it or remove {place}"
+            ) from error
         if known != FORMAT:
             raise ValueError(f"checkpoint {place} has format {known}, this version reads {FORMAT}")
         if size != self.world.size or len(digests) != size:

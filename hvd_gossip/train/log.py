@@ -34,12 +34,11 @@ def is_terminal() -> bool:
     """Whether a person watches: mpirun may give its ranks a terminal though its own output goes to a file."""
     if not sys.stdout.isatty():
         return False
-    parent = Path(f"/proc/{os.getppid()}/fd/1")
     try:
-        target = os.readlink(parent)
+        target = Path(f"/proc/{os.getppid()}/fd/1").readlink()
     except OSError:
         return True
-    return target.startswith(("/dev/pts/", "/dev/tty", "/dev/console"))
+    return str(target).startswith(("/dev/pts/", "/dev/tty", "/dev/console"))
 
 
 def finite(value: Any) -> Any:

@@ -12,14 +12,11 @@ import yaml
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
-from hvd_gossip import tasks
-from hvd_gossip import torch as hvd
+from hvd_gossip import tasks, torch as hvd
 from hvd_gossip.comm import world
 from hvd_gossip.models import MODELS
 from hvd_gossip.tasks import Task
-from hvd_gossip.train import config as configuration
-from hvd_gossip.train import device as devices
-from hvd_gossip.train import rates
+from hvd_gossip.train import config as configuration, device as devices, rates
 from hvd_gossip.train.checkpoint import Checkpoints, write
 from hvd_gossip.train.config import TrainConfig
 from hvd_gossip.train.evaluate import evaluate
@@ -157,7 +154,13 @@ class Training:
         begin, rate = time.perf_counter(), self.optimizer.param_groups[0]["lr"]
         loss = self._steps(epoch, log)
         seconds = time.perf_counter() - begin
-        spent = (loss, seconds, traffic.seconds - before.seconds, traffic.bytes - before.bytes, traffic.messages - before.messages)
+        spent = (
+            loss,
+            seconds,
+            traffic.seconds - before.seconds,
+            traffic.bytes - before.bytes,
+            traffic.messages - before.messages,
+        )
         losses, times, waits, sizes, messages = map(list, zip(*self.world.comm.allgather(spent), strict=True))
         result = evaluate(self.model, self.task.test, self.world, self.device)
         losses_known = [value for value in losses if value is not None]

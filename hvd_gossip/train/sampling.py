@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -49,7 +50,7 @@ class DirichletSampler(Sampler[int]):
         return len(self.indices)
 
 
-def identity(batch: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+def identity(batch: Any) -> Any:
     """A batch is fetched as a whole: nothing is left to collate."""
     return batch
 
@@ -71,7 +72,7 @@ class Batches:
             self.sampler = DirichletSampler(images.labels, config.dirichlet, size, rank, seed)
         else:
             self.sampler = DistributedSampler(images, num_replicas=size, rank=rank, seed=seed)  # type: ignore[arg-type]
-        self.loader = DataLoader(
+        self.loader: DataLoader[Any] = DataLoader(
             images,  # type: ignore[arg-type]
             batch_sampler=BatchSampler(self.sampler, config.batch_size, drop_last=False),
             num_workers=config.workers,

@@ -1,0 +1,119 @@
+"""The weighted neighbourhood average against a dense float64 matrix product."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from test_dist_graph import GRAPHS
+
+from hvd_gossip.comm import mixers
+from hvd_gossip.comm.dist_graph import DistGraphs
+from hvd_gossip.comm.neighbor import NeighborAverage
+from hvd_gossip.graphs import MatrixTopology, Static, exponential, ring
+
+DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64, torch.complex128]
+CHUNK = 256
+SIZES = [0, 1, 3, CHUNK // 4 - 1, CHUNK // 4, CHUNK // 4 + 1, 1000]
+
+
+def stacked(n: int, size: int, dtype: torch.dtype) -> torch.Tensor:
+    """What all ranks hold, [n, size], the same on every rank."""
+    return torch.randn(n, size, generator=torch.Generator().manual_seed(7), dtype=torch.complex128).to(dtype)
+
+
+def reference(topology, values: torch.Tensor, rank: int) -> torch.Tensor:
+    """Row `rank` of W x in double precision."""
+    wide = torch.complex128 if values.is_complex() else torch.float64
+    weights = torch.from_numpy(topology.matrix().toarray()[rank]).to(wide)
+    return weights @ values.to(wide)
+
+
+@pytest.mark.filterwarnings("ignore:Casting complex")
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_equals_the_dense_product(here, graph, dtype):
+    topology = graph(here.size)
+    row, average = topology.row(here.rank), NeighborAverage(CHUNK)
+    tolerance = {torch.float64: 1e-14, torch.complex128: 1e-14, torch.bfloat16: 2**-8, torch.float16: 2**-11}
+    with DistGraphs(here) as graphs:
+        for size in SIZES:
+            values = stacked(here.size, size, dtype)
+            buffer = values[here.rank].clone()
+            average(graphs[topology], row, buffer)
+            expected = reference(topology, values, here.rank)
+            scale = max(1.0, float(values.abs().max())) if size else 1.0
+            error = (buffer.to(expected.dtype) - expected).abs().max() if size else 0
+            assert error <= tolerance.get(dtype, 1e-6) * scale * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_sixteen_bits_are_summed_in_float32_and_rounded_once(here, dtype):
+    topology = exponential(here.size)
+    values = stacked(here.size, 4097, torch.float32).to(dtype)
+    row = topology.row(here.rank)
+    total = values[here.rank].float() * row.self_weight
+    for source, weight in zip(row.sources.tolist(), row.source_weights.tolist(), strict=True):
+        total.add_(values[source].float(), alpha=weight)
+    buffer = values[here.rank].clone()
+    with DistGraphs(here) as graphs:
+        NeighborAverage(1024)(graphs[topology], row, buffer)
+    assert torch.equal(buffer, total.to(dtype))
+
+
+def test_the_sum_over_all_ranks_stays(here):
+    topology = exponential(here.size)
+    buffer = stacked(here.size, 501, torch.float64)[here.rank].clone()
+    before = here.comm.allreduce(buffer.numpy().copy())
+    with DistGraphs(here) as graphs:
+        for _ in range(10):
+            NeighborAverage(CHUNK)(graphs[topology], topology.row(here.rank), buffer)
+    np.testing.assert_allclose(here.comm.allreduce(buffer.numpy().copy()), before, atol=1e-12)
+
+
+def test_the_chunk_size_changes_no_bit(here):
+    topology, results = ring(here.size), []
+    with DistGraphs(here) as graphs:
+        for chunk in (16, 52, 4096, 1 << 20):
+            buffer = stacked(here.size, 1003, torch.float32)[here.rank].clone()
+            NeighborAverage(chunk)(graphs[topology], topology.row(here.rank), buffer)
+            results.append(buffer)
+    assert all(torch.equal(results[0], other) for other in results[1:])
+
+
+@pytest.mark.parametrize(
+    "buffer", [torch.zeros(2, 2), torch.zeros(8)[::2], torch.zeros(3, dtype=torch.int64)], ids=["2d", "strided", "int"]
+)
+def test_what_cannot_be_averaged_is_refused_before_anything_is_sent(here, buffer):
+    with DistGraphs(here) as graphs, pytest.raises(ValueError, match="expected a contiguous vector of floats"):
+        NeighborAverage()(graphs[ring(here.size)], ring(here.size).row(here.rank), buffer)
+
+
+def test_chunks_below_one_number_are_refused():
+    with pytest.raises(ValueError, match="expected at least 16"):
+        NeighborAverage(4)
+
+
+def test_bytes_and_messages_are_counted_exactly(here):
+    mixer = mixers.NeighborMixer(here, Static(ring(here.size)), chunk_bytes=100)
+    mixer.begin(0, 0)
+    mixer.mix([torch.zeros(250), torch.zeros(0), torch.zeros(3, dtype=torch.float64)])
+    degree = len(ring(here.size).row(here.rank).destinations)
+    assert mixer.traffic.bytes == degree * (1000 + 24)
+    assert mixer.traffic.messages == degree * (10 + 0 + 1)
+    mixer.free()
+
+
+def test_a_graph_for_another_number_of_ranks_is_refused(here):
+    with pytest.raises(ValueError, match=f"made for {here.size + 1} replicas, but this job has {here.size} ranks"):
+        mixers.NeighborMixer(here, Static(ring(here.size + 1)))
+
+
+def test_a_graph_that_only_one_rank_was_given_is_refused(here):
+    name = f"graph of rank {here.rank}"
+    schedule = Static(MatrixTopology(name, ring(here.size).matrix()))
+    if here.size == 1:
+        mixers.NeighborMixer(here, schedule).free()
+        return
+    with pytest.raises(ValueError, match="the graph differs between ranks"):
+        mixers.NeighborMixer(here, schedule)

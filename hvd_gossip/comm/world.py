@@ -94,7 +94,9 @@ class World:
             self.raise_together(f"{what} differs between ranks: rank 0 has {values[0]}, rank {odd} has {values[odd]}")
 
     def free(self) -> None:
-        """Give the communicators back to MPI; calling it again does nothing."""
+        """Give the communicators back to MPI; calling it again, or after MPI has ended, does nothing."""
+        if MPI.Is_finalized():
+            return
         for comm in (self.node, self.comm):
             if comm != MPI.COMM_NULL:
                 comm.Free()

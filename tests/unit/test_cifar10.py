@@ -80,11 +80,22 @@ class Evaluated:
         return eval, (self.text,)
 
 
-@pytest.mark.parametrize("kind", [Malicious, Evaluated])
+class SavedByNumpy:
+    """Unpickling it has numpy, which the reader needs, write a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+
+    def __reduce__(self) -> tuple:
+        return np.savetxt, (self.path, [1.0])
+
+
+@pytest.mark.parametrize("kind", [Malicious, Evaluated, SavedByNumpy])
+@pytest.mark.parametrize("protocol", [2, 4])
 @pytest.mark.parametrize("place", [b"data", b"labels", b"more"])
-def test_a_malicious_pickle_is_refused_and_not_executed(folder: Path, kind: type, place: bytes) -> None:
+def test_a_malicious_pickle_is_refused_and_not_executed(folder: Path, kind: type, protocol: int, place: bytes) -> None:
     mark = folder / "executed"
-    data = pickle.dumps(batch(0) | {place: kind(mark)}, protocol=2)
+    data = pickle.dumps(batch(0) | {place: kind(mark)}, protocol=protocol)
     (folder / "data_batch_3").write_bytes(data)
     with pytest.raises(ValueError, match="data_batch_3 is not a batch of CIFAR-10 in its Python form: it asks for"):
         load("cifar10", str(folder))
@@ -162,6 +173,8 @@ def test_every_move_comes_up_alike_often() -> None:
     assert rows.nonzero().flatten().tolist() == list(range(3, 12))
     # Unmirrored the pixel lands in columns 1 to 9, mirrored in 6 to 14.
     assert columns.nonzero().flatten().tolist() == list(range(1, 15))
+    # Both directions are drawn by themselves: every row goes with every column.
+    assert len(places.unique()) == 9 * 14
     deviation = (count * 1 / 9 * 8 / 9) ** 0.5
     assert ((rows[3:12] - count / 9).abs() < 5 * deviation).all()
     assert abs(int(columns[1:6].sum()) - count * 5 / 18) < 5 * (count * 5 / 18 * 13 / 18) ** 0.5

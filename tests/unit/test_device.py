@@ -48,7 +48,9 @@ def test_without_cuda_auto_takes_the_cpu_and_cuda_is_refused(devices: int) -> No
 @pytest.mark.parametrize("devices", [2], indirect=True)
 @pytest.mark.parametrize("name", ["cuda", "auto"])
 def test_more_ranks_than_devices_are_refused(devices: int, name: str) -> None:
-    with pytest.raises(ValueError, match="4 ranks on this node, but 2 CUDA devices are visible: start at most one rank"):
+    with pytest.raises(
+        ValueError, match="4 ranks on this node, but 2 CUDA devices are visible: start at most one rank"
+    ):
         choose(name, 2, 4)
 
 

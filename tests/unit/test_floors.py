@@ -142,10 +142,12 @@ def test_graphs_import_no_torch(edges: dict[str, set[str]]) -> None:
 
 def made_up(**texts: str) -> dict[str, set[str]]:
     """Imports of a made-up package; `__` in a keyword stands for a dot, a trailing `__` for a package."""
-    return imports({
-        f"hvd_gossip.{key.rstrip('_').replace('__', '.')}": Source(text, key.endswith("__"))
-        for key, text in texts.items()
-    })
+    return imports(
+        {
+            f"hvd_gossip.{key.rstrip('_').replace('__', '.')}": Source(text, key.endswith("__"))
+            for key, text in texts.items()
+        }
+    )
 
 
 @pytest.mark.parametrize(
@@ -166,7 +168,9 @@ def test_checker_finds_an_upward_import(text: str) -> None:
 
 
 def test_checker_lets_downward_and_level_imports_pass() -> None:
-    edges = made_up(comm__="", comm__world="from hvd_gossip import graphs\nfrom . import mpi", comm__mpi="", graphs__="")
+    edges = made_up(
+        comm__="", comm__world="from hvd_gossip import graphs\nfrom . import mpi", comm__mpi="", graphs__=""
+    )
     assert edges["hvd_gossip.comm.world"] == {"hvd_gossip.graphs", "hvd_gossip.comm.mpi"}
     assert upward(edges) == []
     assert cycle(edges) is None
@@ -174,13 +178,18 @@ def test_checker_lets_downward_and_level_imports_pass() -> None:
 
 def test_checker_finds_a_cycle() -> None:
     edges = made_up(
-        sim__="", sim__a="from hvd_gossip.sim import b", sim__b="def f():\n    from .c import g", sim__c="from . import a"
+        sim__="",
+        sim__a="from hvd_gossip.sim import b",
+        sim__b="def f():\n    from .c import g",
+        sim__c="from . import a",
     )
     assert set(cycle(edges) or ()) == {"hvd_gossip.sim.a", "hvd_gossip.sim.b", "hvd_gossip.sim.c"}
 
 
 def test_checker_follows_imports_and_finds_libraries() -> None:
-    edges = made_up(graphs__="from hvd_gossip import mixing", mixing="import torch.nn", comm__mpi="from mpi4py import MPI")
+    edges = made_up(
+        graphs__="from hvd_gossip import mixing", mixing="import torch.nn", comm__mpi="from mpi4py import MPI"
+    )
     assert "torch.nn" in reached(edges, "hvd_gossip.graphs")
     assert naming(edges, "mpi4py", "horovod") == ["hvd_gossip.comm.mpi"]
 

@@ -9,8 +9,9 @@ import torch
 from hypothesis import given, settings, strategies as st
 from torch import Tensor, nn
 
-from hvd_gossip.comm.fusion import ALIGNMENT, FlatParameters
+from hvd_gossip.comm.fusion import FlatParameters
 
+ALIGNMENT = 64  # bytes, as torch aligns its own allocations
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64)
 
 
@@ -39,10 +40,18 @@ def check_fused(parameters: list[nn.Parameter], fuse: Callable[[], FlatParameter
     flat = fuse()
     assert flat.intact(parameters)
     for parameter, (value, *described) in zip(parameters, before, strict=True):
-        assert [parameter.shape, parameter.stride(), parameter.dtype, parameter.requires_grad, parameter.is_leaf] == described
+        assert [
+            parameter.shape,
+            parameter.stride(),
+            parameter.dtype,
+            parameter.requires_grad,
+            parameter.is_leaf,
+        ] == described
         assert torch.equal(parameter.detach(), value)
         if parameter.numel():
-            (home,) = [b for b in flat.buffers if b.untyped_storage().data_ptr() == parameter.untyped_storage().data_ptr()]
+            (home,) = [
+                b for b in flat.buffers if b.untyped_storage().data_ptr() == parameter.untyped_storage().data_ptr()
+            ]
             assert home.dtype == parameter.dtype
             assert parameter.data_ptr() % ALIGNMENT == 0
     for buffer in flat.buffers:

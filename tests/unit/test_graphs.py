@@ -80,7 +80,9 @@ def test_rows_agree_with_the_matrix(name: str, n: int) -> None:
 
 
 @settings(deadline=None)
-@given(st.integers(1, 12), st.integers(0, 10**6), st.sampled_from((np.asarray, sp.csr_array, sp.coo_array, sp.csc_array)))
+@given(
+    st.integers(1, 12), st.integers(0, 10**6), st.sampled_from((np.asarray, sp.csr_array, sp.coo_array, sp.csc_array))
+)
 def test_matrix_topology_keeps_the_matrix(n: int, seed: int, form: Any) -> None:
     W = random_matrix(n, seed)
     topology = MatrixTopology("own", form(W))

@@ -73,9 +73,12 @@ def test_a_local_rank_that_agrees_gives_no_warning(local_rank: int, environment:
     assert check_local_rank(local_rank, environment) is None
 
 
-def test_a_local_rank_that_differs_is_told_with_the_cause() -> None:
-    text = check_local_rank(0, {"OMPI_COMM_WORLD_LOCAL_RANK": "2"})
+@pytest.mark.parametrize(("found", "launched"), [(0, 2), (3, 1)])
+def test_a_local_rank_that_differs_is_told_with_the_cause(found: int, launched: int) -> None:
+    text = check_local_rank(found, {"OMPI_COMM_WORLD_LOCAL_RANK": str(launched)})
     assert text is not None
-    assert "local rank 0 (processes that share memory) differs from OMPI_COMM_WORLD_LOCAL_RANK=2" in text
+    assert (
+        f"local rank {found} (processes that share memory) differs from OMPI_COMM_WORLD_LOCAL_RANK={launched}" in text
+    )
     assert "container" in text
     assert "CUDA devices" in text

@@ -12,7 +12,9 @@ from hypothesis import given, settings, strategies as st
 
 from hvd_gossip.train.log import SCALARS, Log, finite, line, read
 
-VALUES = st.recursive(st.one_of(st.floats(), st.integers(), st.text(), st.none(), st.booleans()), st.lists, max_leaves=8)
+VALUES = st.recursive(
+    st.one_of(st.floats(), st.integers(), st.text(), st.none(), st.booleans()), st.lists, max_leaves=8
+)
 
 
 def record(epoch: int, **changed: Any) -> dict[str, Any]:

@@ -19,7 +19,13 @@ def numbered(count: int, classes: int = 3) -> Images:
 
 
 def batches(
-    count: int, size: int, rank: int, seed: int = 1, batch_size: int = 4, dirichlet: float | None = None, workers: int = 0
+    count: int,
+    size: int,
+    rank: int,
+    seed: int = 1,
+    batch_size: int = 4,
+    dirichlet: float | None = None,
+    workers: int = 0,
 ) -> Batches:
     config = DataConfig(batch_size=batch_size, dirichlet=dirichlet, workers=workers)
     return Batches(numbered(count), config, size, rank, seed)

@@ -82,10 +82,11 @@ def test_a_name_near_to_none_gets_no_hint() -> None:
 
 
 @pytest.mark.parametrize("graph", [ring(4), RingThenComplete(4)])
-def test_a_graph_for_another_number_of_replicas(graph: Any) -> None:
+@pytest.mark.parametrize("n", [2, 8])
+def test_a_graph_for_another_number_of_replicas(graph: Any, n: int) -> None:
     name = "ring" if isinstance(graph, Topology) else "own"
-    with pytest.raises(ValueError, match=f"graph '{name}' is made for 4 replicas, but this job has 8 ranks"):
-        schedule(graph, 8)
+    with pytest.raises(ValueError, match=f"graph '{name}' is made for 4 replicas, but this job has {n} ranks"):
+        schedule(graph, n)
 
 
 @pytest.mark.parametrize("n", [4, 8])

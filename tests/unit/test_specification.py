@@ -94,7 +94,9 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 def test_choose_lets_known_names_pass_and_names_the_nearest() -> None:
     choose("fruit", "pear", ("pear", "apple"))
-    with pytest.raises(ValueError, match=r"^unknown fruit 'aple': expected one of apple, pear; did you mean 'apple'\?$"):
+    with pytest.raises(
+        ValueError, match=r"^unknown fruit 'aple': expected one of apple, pear; did you mean 'apple'\?$"
+    ):
         choose("fruit", "aple", ("pear", "apple"))
     with pytest.raises(ValueError, match=r"^unknown fruit 'zzz': expected one of apple, pear$"):
         choose("fruit", "zzz", ("pear", "apple"))

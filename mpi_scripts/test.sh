@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Lint, unit tests, tests that start jobs, and the MPI tests at n = 1, 2 and 4; makes the environment if it is missing.
+#
+#   bash mpi_scripts/test.sh              everything; ends with one line "N passed, N failed, N skipped"
+#   bash mpi_scripts/test.sh lint unit    only these parts, of: lint unit jobs mpi
+#
+# Settings: those of setup.sh, and HVD_GOSSIP_TEST_RANKS, the numbers of ranks of the MPI tests (default: "1 2 4").
+set -uo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(dirname "$here")
+cd "$root" || exit 1
+for part in "$@"; do
+  case $part in lint|unit|jobs|mpi) ;; *) echo "unknown part '$part': expected lint, unit, jobs or mpi" >&2; exit 2 ;; esac
+done
+parts=${*:-lint unit jobs mpi}
+
+bash "$here/setup.sh" || { echo "0 passed, 1 failed"; exit 1; }
+# shellcheck disable=SC1091
+. "$here/env.sh"
+results=$(mktemp -d)
+trap 'rm -rf "$results"' EXIT
+
+# check NAME COMMAND…: one check that passes or fails as a whole.
+check() {
+  local name=$1 status=0; shift
+  printf '\n== %s: %s ==\n' "$name" "$*"
+  "$@" || status=$?
+  echo "$name $status" >>"$results/checks"
+}
+# tests NAME COMMAND…: a pytest run, counted test by test from its junit file.
+tests() {
+  local name=$1; shift
+  check "$name" "$@" -p no:cacheprovider --junitxml="$results/$name.xml"
+}
+
+case " $parts " in *" lint "*)
+  check lint ruff check .
+  check format ruff format --check .
+  check types mypy ;;
+esac
+case " $parts " in *" unit "*) tests unit python -m pytest tests/unit hvd_gossip --doctest-modules ;; esac
+case " $parts " in *" jobs "*) tests jobs python -m pytest tests/jobs ;; esac
+case " $parts " in *" mpi "*)
+  for n in ${HVD_GOSSIP_TEST_RANKS:-1 2 4}; do
+    tests "mpi-n$n" mpirun -n "$n" python -m pytest tests/mpi
+  done ;;
+esac
+python "$here/count_results.py" "$results"

@@ -90,7 +90,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         chosen = parser.instantiate_classes(arguments)[arguments.command]
         COMMANDS[arguments.command](chosen)
     except (ValueError, RuntimeError) as error:
-        if not (getattr(error, "agreed", False) or launched() == 1):
+        # A mistake that only one rank has noticed is a fault: it ends the job with its traceback.
+        if arguments.command == "train" and not getattr(error, "agreed", False):
             raise
         refuse(str(error))
 

@@ -131,7 +131,11 @@ main() {
     need_build_tools
   fi
   say "Python: $python; environment: $venv; MPI: $mpi; $torch"
+  local before; before=$(cat "$venv/.mpi" 2>/dev/null || echo "$mpi")
+  [ "$before" = "$mpi" ] || fail "$venv was made for MPI '$before', now '$mpi' is asked for: run setup.sh --fresh," \
+    "or name another folder in HVD_GOSSIP_VENV"
   [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+  echo "$mpi" >"$venv/.mpi"
   rm -f "$venv"/.complete-*
   export PATH="$venv/bin:$PATH"
   say "installing pip's tools and $torch (some hundred MB to download the first time)"

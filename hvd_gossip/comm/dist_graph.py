@@ -38,6 +38,7 @@ class DistGraphs:
         self.limit = limit
         self.built = 0
         self._kept: OrderedDict[Hashable, Distgraphcomm] = OrderedDict()
+        world.own(self.free)
 
     def __getitem__(self, topology: Topology) -> Distgraphcomm:
         key = topology.edges

@@ -36,6 +36,7 @@ class World:
         self.covers_all = bool(MPI.Comm.Compare(user, MPI.COMM_WORLD) in (MPI.IDENT, MPI.CONGRUENT))
         if self.covers_all:
             launcher.check_size(user.Get_size(), MPI.Get_library_version().split(",")[0])
+        self._owned: list[Callable[[], None]] = []
         self.comm = user.Dup()
         self.rank: int = self.comm.Get_rank()
         self.size: int = self.comm.Get_size()
@@ -93,10 +94,16 @@ class World:
         if odd is not None:
             self.raise_together(f"{what} differs between ranks: rank 0 has {values[0]}, rank {odd} has {values[odd]}")
 
+    def own(self, free: Callable[[], None]) -> None:
+        """Remember how to free something built on this world; `free` does it, the last one first."""
+        self._owned.append(free)
+
     def free(self) -> None:
         """Give the communicators back to MPI; calling it again, or after MPI has ended, does nothing."""
         if MPI.Is_finalized():
             return
+        while self._owned:
+            self._owned.pop()()
         for comm in (self.node, self.comm):
             if comm != MPI.COMM_NULL:
                 comm.Free()

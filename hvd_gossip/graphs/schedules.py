@@ -69,7 +69,7 @@ def schedule(graph: str | Topology | Schedule, n: int) -> Schedule:
     if isinstance(graph, str):
         return Static(specification.build("graph", graph, GRAPHS, n=n))
     found: Schedule = Static(graph) if isinstance(graph, Topology) else graph
-    if not callable(found) or not hasattr(found, "n"):
+    if not callable(found) or not hasattr(found, "n") or not hasattr(found, "name"):
         raise ValueError(f"got graph = {graph!r}: expected a name, a Topology or a Schedule")
     if found.n != n:
         raise ValueError(f"graph {found.name!r} is made for {found.n} replicas, but this job has {n} ranks")

@@ -89,8 +89,10 @@ def allreduce(
         ValueError: not initialized, or another operation.
 
     Example:
-        >>> allreduce(torch.tensor(1.0)).item()  # doctest: +SKIP
-        1.0
+        >>> import hvd_gossip.torch as hvd
+        >>> hvd.init()
+        >>> hvd.allreduce(torch.tensor(3.0), op=hvd.Sum).item() / hvd.size()
+        3.0
     """
     op = reduction(op, average)
     sent = tensor if prescale_factor == 1.0 else tensor * prescale_factor

@@ -129,8 +129,15 @@ def DistributedOptimizer(
         RuntimeError: `algorithm="allreduce"` without Horovod.
 
     Example:
-        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)  # doctest: +SKIP
-        >>> optimizer = DistributedOptimizer(optimizer, graph="ring")  # doctest: +SKIP
+        >>> import hvd_gossip.torch as hvd
+        >>> hvd.init()
+        >>> model = torch.nn.Linear(4, 2)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters(), graph="ring")
+        >>> model(torch.ones(1, 4)).sum().backward()
+        >>> optimizer.step()
+        >>> optimizer.gossip.round
+        1
 
     Source: arXiv:1705.09056 (D-PSGD), arXiv:1802.05799 (Horovod).
     """

@@ -130,18 +130,20 @@ class Training:
         self.optimizer.load_state_dict(state["optimizer"])
         self.scheduler.load_state_dict(state["scheduler"])
         torch.set_rng_state(state["random"])
+        if state["cuda_random"] is not None:
+            torch.cuda.set_rng_state(state["cuda_random"], self.device)
         self.generator.set_state(state["augmentation"])
         if self.world.rank == 0 and self.config.progress != "none":
             print(f"{self.folder}: {done} of {self.epochs} epochs are done already", flush=True)
         return done
 
     def _state(self) -> dict[str, Any]:
-        scheduler = {key: value for key, value in self.scheduler.state_dict().items() if key != "lr_lambdas"}
         return {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "scheduler": {**scheduler, "lr_lambdas": [None]},
+            "scheduler": self.scheduler.state_dict(),
             "random": torch.get_rng_state(),
+            "cuda_random": torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None,
             "augmentation": self.generator.get_state(),
         }
 

@@ -36,7 +36,14 @@ def session(run, tmp_path):
         (tmp_path / "conftest.py").write_text((ROOT / "tests" / "mpi" / "conftest.py").read_text())
         (tmp_path / "test_made_up.py").write_text(TESTS.replace("DO", do).replace("AFTER", after))
         limits = {"HVD_GOSSIP_TEST_GRACE": "3", "HVD_GOSSIP_TEST_LIMIT": "6"}
-        options = ("--color=no", "-p", "no:cacheprovider", "--timeout=30", "--timeout-method=thread", f"--rootdir={tmp_path}")
+        options = (
+            "--color=no",
+            "-p",
+            "no:cacheprovider",
+            "--timeout=30",
+            "--timeout-method=thread",
+            f"--rootdir={tmp_path}",
+        )
         return run(2, sys.executable, "-m", "pytest", *options, str(tmp_path), **limits)
 
     return call

@@ -75,3 +75,17 @@ def test_scripts_are_valid_and_name_no_path_of_one_machine():
         text = script.read_text()
         assert os.sep + "work" + os.sep not in text
         assert os.sep + "root" + os.sep not in text
+
+
+def test_the_script_of_the_readme_runs(script):
+    """Every rank prints the same loss of the averaged model, smaller than at the start."""
+    import re
+    import textwrap
+
+    block = (ROOT / "README.rst").read_text().split(".. code-block:: python\n")[1]
+    code = textwrap.dedent(re.match(r"(?:\s*\n| {4}.*\n)+", block)[0])
+    job = script(2, code)
+    assert job.status == 0, job.text
+    printed = dict(line.split() for line in job.out.splitlines())
+    assert set(printed) == {"0", "1"}
+    assert float(printed["0"]) == float(printed["1"]) < 0.1

@@ -161,3 +161,25 @@ def test_the_package_runs_as_a_module(run):
     job = run(1, sys.executable, "-m", "hvd_gossip", "--help")
     assert job.status == 0
     assert "train" in job.out
+
+
+WITH_WORKERS = """
+import torch, hvd_gossip.torch as hvd
+from torch.utils.data import DataLoader, TensorDataset
+
+if __name__ == "__main__":
+    hvd.init()
+    data = TensorDataset(torch.arange(40.0))
+    loader = DataLoader(data, batch_size=10, num_workers=2, multiprocessing_context="METHOD")
+    total = sum(batch[0].sum() for batch in loader)
+    assert hvd.allreduce(total).item() == 780
+    print("all read", flush=True)
+"""
+
+
+@pytest.mark.parametrize("method", ["forkserver", "spawn"])
+def test_workers_of_a_script_do_not_become_ranks(script, method):
+    """A spawned worker imports the script again, hvd_gossip.torch included: that starts no MPI."""
+    job = script(2, WITH_WORKERS.replace("METHOD", method))
+    assert job.status == 0, job.text
+    assert job.out.count("all read") == 2

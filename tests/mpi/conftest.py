@@ -55,7 +55,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo):
         end_run(item, report, failed)
     outcomes = COMM.allgather((report.outcome, report.longreprtext if failed else ""))
     if not failed and any(outcome == "failed" for outcome, _ in outcomes):
-        parts = [f"rank {rank} of {SIZE}:\n{text}" for rank, (outcome, text) in enumerate(outcomes) if outcome == "failed"]
+        parts = [
+            f"rank {rank} of {SIZE}:\n{text}" for rank, (outcome, text) in enumerate(outcomes) if outcome == "failed"
+        ]
         report.outcome, report.longrepr = "failed", "\n".join(parts)
     return report
 

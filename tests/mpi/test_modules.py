@@ -87,7 +87,12 @@ def test_parameters_are_views_of_one_buffer_for_each_dtype(here):
     module = Zoo()
     optimizer = hvd.DistributedOptimizer(sgd(module), graph="ring")
     buffers = optimizer.gossip.flat.buffers
-    assert sorted(str(b.dtype) for b in buffers) == ["torch.bfloat16", "torch.float16", "torch.float32", "torch.float64"]
+    assert sorted(str(b.dtype) for b in buffers) == [
+        "torch.bfloat16",
+        "torch.float16",
+        "torch.float32",
+        "torch.float64",
+    ]
     storages = {b.untyped_storage().data_ptr() for b in buffers}
     for name, p in module.named_parameters():
         if p.requires_grad and p.numel():
@@ -112,7 +117,9 @@ def test_what_changes_between_steps_is_noticed(here):
     assert hvd.consensus_distance(module) < 1e-5
 
 
-@pytest.mark.parametrize("make", [torch.optim.SparseAdam, lambda p: torch.optim.SGD(p, lr=0.1)], ids=["sparse_adam", "sgd"])
+@pytest.mark.parametrize(
+    "make", [torch.optim.SparseAdam, lambda p: torch.optim.SGD(p, lr=0.1)], ids=["sparse_adam", "sgd"]
+)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_sparse_gradients(here, algorithm, make):
     """On different rows of an embedding: allreduce keeps replicas equal, and equal to the mean gradient's step."""
@@ -120,7 +127,9 @@ def test_sparse_gradients(here, algorithm, make):
     table = nn.Embedding(20, 3, sparse=True)
     dense = nn.Parameter(table.weight.detach().clone())
     start = dense.detach().clone()
-    optimizer = hvd.DistributedOptimizer(make(table.parameters()), graph="complete", algorithm=algorithm, allreduce="mpi")
+    optimizer = hvd.DistributedOptimizer(
+        make(table.parameters()), graph="complete", algorithm=algorithm, allreduce="mpi"
+    )
     table(torch.tensor([here.rank, 10])).sum().backward()
     optimizer.step()
     if algorithm == "allreduce":

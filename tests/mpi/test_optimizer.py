@@ -23,7 +23,9 @@ OPTIMIZERS = {
 
 def model(seed: int = 0) -> nn.Module:
     torch.manual_seed(seed)
-    return nn.Sequential(nn.Conv2d(1, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 4 * 4, 3))
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 4 * 4, 3)
+    )
 
 
 def batch(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -110,7 +112,10 @@ def test_a_saved_state_is_safe_to_load_and_loads_into_a_plain_optimizer(here, tm
 
 def test_hooks_schedulers_and_groups_work_as_on_a_plain_optimizer(here):
     module, calls = model(), []
-    groups = [{"params": module[0].parameters(), "lr": 0.5}, {"params": [*module[1].parameters(), *module[4].parameters()]}]
+    groups = [
+        {"params": module[0].parameters(), "lr": 0.5},
+        {"params": [*module[1].parameters(), *module[4].parameters()]},
+    ]
     optimizer = torch.optim.SGD(groups, lr=0.1)
     early = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)  # made before wrapping
     optimizer.register_step_post_hook(lambda *_: calls.append(1))
@@ -254,7 +259,10 @@ def test_a_rank_without_a_batch_takes_part(here):
 def test_two_models_with_two_optimizers_do_not_meet(here):
     """As in a GAN."""
     modules = [model(0), model(1)]
-    optimizers = [wrap(m, OPTIMIZERS["adam"](m.parameters()), a, "complete") for m, a in zip(modules, ("dpsgd", "allreduce"), strict=True)]
+    optimizers = [
+        wrap(m, OPTIMIZERS["adam"](m.parameters()), a, "complete")
+        for m, a in zip(modules, ("dpsgd", "allreduce"), strict=True)
+    ]
     for step in range(6):
         for index, (module, optimizer) in enumerate(zip(modules, optimizers, strict=True)):
             for _ in range(index + 1):

@@ -43,7 +43,7 @@ def test_batches_become_normalized_images_in_order(folder: Path, inner: bool) ->
             (folder / name).rename(folder / "cifar-10-batches-py" / name)
     task = load("cifar10", str(folder))
     assert (len(task.train), len(task.test), task.shape, task.classes) == (30, 6, (3, 32, 32), 10)
-    assert task.train.labels.tolist() == sum((batch(seed)[b"labels"] for seed in range(5)), [])
+    assert task.train.labels.tolist() == [label for seed in range(5) for label in batch(seed)[b"labels"]]
     pixels = np.concatenate([batch(seed)[b"data"] for seed in range(5)]).reshape(-1, 3, 32, 32).astype(float)
     mean, deviation = pixels.mean(axis=(0, 2, 3), keepdims=True), pixels.std(axis=(0, 2, 3), keepdims=True)
     np.testing.assert_allclose(task.train.inputs.numpy(), (pixels - mean) / deviation, atol=1e-4)
@@ -136,7 +136,7 @@ def test_a_missing_batch_is_named(folder: Path, name: str) -> None:
 
 def shifted(image: torch.Tensor, down: int, right: int, mirror: bool) -> torch.Tensor:
     """A plain loop: out[y, x] = in[y + down, x' + right], x' = x or its mirror image, zeros outside."""
-    channels, height, width = image.shape
+    _, height, width = image.shape
     moved = torch.zeros_like(image)
     for y in range(height):
         for x in range(width):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from typing import Any
 
@@ -94,6 +95,14 @@ def test_what_cannot_be_trained_is_refused(config: TrainConfig, text: str) -> No
         check(config, 4)
 
 
+@pytest.mark.parametrize("name", ["data.dirichlet", "optimizer.momentum", "optimizer.weight_decay", "rate.base"])
+@pytest.mark.parametrize("value", [math.inf, math.nan])
+def test_a_number_that_is_not_finite_is_refused(name: str, value: float) -> None:
+    """An infinite concentration would give one replica all the data."""
+    with pytest.raises(ValueError, match=re.escape(name)):
+        check(told(name, value), 4)
+
+
 @pytest.mark.parametrize(("name", "value", "recipes"), FILLED)
 def test_the_recipe_fills_in_what_the_user_left_out(name: str, value: Any, recipes: Any) -> None:
     config = told(name, value)
@@ -134,8 +143,10 @@ def test_nested_values_are_plain_and_survive_yaml() -> None:
     config = TrainConfig(epochs=3, data=DataConfig(dirichlet=1e-7), rate=RateConfig(base=1e-5, milestones=[0.25]))
     values = nested(config)
     assert yaml.safe_load(yaml.safe_dump(values)) == values
-    groups = {"data": DataConfig, "optimizer": OptimizerConfig, "rate": RateConfig}
-    rebuilt = {name: groups[name](**value) if name in groups else value for name, value in values.items()}
+    groups: dict[str, Any] = {"data": DataConfig, "optimizer": OptimizerConfig, "rate": RateConfig}
+    rebuilt: dict[str, Any] = {
+        name: groups[name](**value) if name in groups else value for name, value in values.items()
+    }
     assert TrainConfig(**rebuilt) == config
 
 

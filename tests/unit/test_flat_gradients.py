@@ -122,9 +122,10 @@ def embedding_gradient(rows: list[int]) -> tuple[nn.Parameter, Tensor]:
     layer = nn.Embedding(10, 4, sparse=True)
     weights = torch.arange(1.0, 4 * len(rows) + 1).view(-1, 4)
     (layer(torch.tensor(rows)) * weights).sum().backward()
-    assert layer.weight.grad is not None
-    assert layer.weight.grad.is_sparse
-    return layer.weight, layer.weight.grad.to_dense()
+    (weight,) = layer.parameters()
+    assert weight.grad is not None
+    assert weight.grad.is_sparse
+    return weight, weight.grad.to_dense()
 
 
 @pytest.mark.parametrize("rows", [[2], [7, 1], [3, 3, 0, 3], list(range(10))])

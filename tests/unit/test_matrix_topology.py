@@ -35,6 +35,7 @@ def weighted(mask: list[bool], seed: int) -> np.ndarray:
         (np.array([[0.5, 1], [0.5, 0]]), r"row 0 sums to 1\.5, expected 1"),
         (np.zeros((0, 0)), "got n = 0, expected an integer number of replicas of at least 1"),
     ],
+    ids=["oblong", "flat", "negative", "nan", "inf", "too little", "nothing", "columns", "empty"],
 )
 def test_refusals(matrix: np.ndarray, text: str) -> None:
     with pytest.raises(ValueError, match=text):

@@ -73,8 +73,8 @@ def test_the_mean_is_conserved(name: str, n: int, seed: int, rounds: int) -> Non
     x = gaussian(n, seed)
     y = x.clone()
     mixer = MatrixMixer(schedule(name, n))
-    for round in range(rounds):
-        mixer.begin(round, 0)
+    for number in range(rounds):
+        mixer.begin(number, 0)
         mixer.mix([y])
     torch.testing.assert_close(y.mean(dim=0), x.mean(dim=0), atol=1e-13, rtol=0)
 
@@ -123,7 +123,9 @@ def test_buffers_of_several_dtypes_are_mixed_together() -> None:
 class Changing:
     """The ring in even rounds of epoch 0, else the complete graph."""
 
-    name, n, period = "changing", 5, None
+    name: str = "changing"
+    n: int = 5
+    period: int | None = None
 
     def __call__(self, round: int, epoch: int = 0) -> Topology:
         return complete(self.n) if round % 2 or epoch else ring(self.n)

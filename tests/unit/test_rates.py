@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -83,7 +84,7 @@ def test_after_the_warm_up_torchs_cosine_agrees(n: int) -> None:
         assert ours.param_groups[0]["lr"] == pytest.approx(theirs.param_groups[0]["lr"], abs=1e-12)
         for optimizer, scheduler in ((ours, schedule), (theirs, reference)):
             optimizer.step()
-            scheduler.step()  # type: ignore[attr-defined]
+            scheduler.step()
 
 
 @pytest.mark.parametrize("milestones", [[0.5, 0.75], [0.75, 0.5], [0.9], []])
@@ -103,4 +104,4 @@ def test_a_warm_up_longer_than_the_run_rises_to_its_end() -> None:
     values = [at(step) for step in range(STEPS + 1)]
     assert values[0] == 0.25
     assert values[-1] == 1
-    assert all(math.isclose(b - a, 0.75 / STEPS) for a, b in zip(values, values[1:], strict=False))
+    assert all(math.isclose(b - a, 0.75 / STEPS) for a, b in itertools.pairwise(values))

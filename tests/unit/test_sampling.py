@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from itertools import chain
+
 import numpy as np
 import pytest
 import torch
@@ -49,15 +52,15 @@ def test_ranks_together_see_every_sample(count: int, size: int, batch_size: int,
     for rank in range(size):
         made = batches(count, size, rank, seed, batch_size)
         found = seen(made, epoch)
-        assert len(found) == len(made) == -(-(-(-count // size)) // batch_size)
+        assert len(found) == len(made) == math.ceil(math.ceil(count / size) / batch_size)
         assert all(len(batch) == batch_size for batch in found[:-1])
-        reference = DistributedSampler(range(count), num_replicas=size, rank=rank, seed=seed)  # type: ignore[arg-type]
+        reference: DistributedSampler = DistributedSampler(numbered(count), size, rank, seed=seed)  # type: ignore[arg-type]
         reference.set_epoch(epoch)
-        assert sum(found, []) == list(reference)
-        everything += sum(found, [])
+        assert list(chain(*found)) == list(reference)
+        everything += chain(*found)
     assert set(everything) == set(range(count))
     # A few samples come twice, so that all ranks take the same number of steps.
-    assert len(everything) == -(-count // size) * size
+    assert len(everything) == math.ceil(count / size) * size
 
 
 @pytest.mark.parametrize("dirichlet", [None, 1.0])
@@ -95,7 +98,7 @@ def test_dirichlet_shards_partition_the_data(
     labels: list[int], concentration: float, size: int, seed: int, epoch: int
 ) -> None:
     found = shards(torch.tensor(labels), concentration, size, seed, epoch)
-    assert sorted(sum(found, [])) == list(range(len(labels)))
+    assert sorted(chain(*found)) == list(range(len(labels)))
 
 
 def test_a_tiny_concentration_leaves_shards_empty_and_they_can_be_trained_on() -> None:

@@ -18,7 +18,8 @@ class RingThenComplete:
     """A user's own schedule: the ring in even rounds, the complete graph in odd ones; epoch 1 turns it round."""
 
     def __init__(self, n: int) -> None:
-        self.name, self.n, self.period = "own", n, 2
+        self.name, self.n = "own", n
+        self.period: int | None = 2
 
     def __call__(self, round: int, epoch: int = 0) -> Topology:
         return (complete if (round + epoch) % 2 else ring)(self.n)
@@ -51,7 +52,7 @@ def test_a_function_of_the_users_is_kept_as_it_is() -> None:
     own = RingThenComplete(4)
     found = schedule(own, 4)
     assert found is own
-    assert [found(round).name for round in range(3)] == ["ring", "complete", "ring"]
+    assert [found(number).name for number in range(3)] == ["ring", "complete", "ring"]
     assert found(0, epoch=1).name == "complete"
 
 
@@ -98,7 +99,7 @@ def test_a_function_without_a_name_is_no_schedule(n: int) -> None:
 
     unnamed.n = 4  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match=r"made for 4 replicas|expected a name, a Topology or a Schedule"):
-        schedule(unnamed, n)
+        schedule(unnamed, n)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("n", [0, -3])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -109,7 +110,7 @@ def lattice(n: int, k: int = 2, kind: str = "plain") -> tuple[int, int, str]:
     return n, k, kind
 
 
-TABLE = {"lattice": lattice, "star": lambda n: ("star", n)}
+TABLE: dict[str, Callable[..., Any]] = {"lattice": lattice, "star": lambda n: ("star", n)}
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from hvd_gossip.tasks.fashion_mnist import FILES, read_idx
 
 def test_tasks_are_found_by_name() -> None:
     assert {"digits", "fashion_mnist", "cifar10"} <= set(TASKS)
-    with pytest.raises(ValueError, match="unknown task 'digit': expected one of .*; did you mean 'digits'"):
+    with pytest.raises(ValueError, match=r"unknown task 'digit': expected one of .*; did you mean 'digits'"):
         load("digit")
 
 
@@ -174,7 +174,7 @@ def test_files_that_do_not_belong_together_are_refused(folder: Path, part: int, 
     }[wrong]
     (folder / FILES[part]).write_bytes(idx(images))
     (folder / FILES[part + 1]).write_bytes(idx(labels))
-    with pytest.raises(ValueError, match="labels|images|classes"):
+    with pytest.raises(ValueError, match=r"labels|images|classes"):
         load("fashion_mnist", str(folder))
 
 

@@ -30,8 +30,8 @@ def launcher_version() -> str:
         return "no mpirun on the PATH"
     found = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=False)
     lines = [line.strip() for line in (found.stdout or found.stderr).splitlines() if line.strip()]
-    text = next((line for line in lines if line.startswith("Version:")), lines[0] if lines else "no answer")
-    return f"{path} ({text})"
+    version = next((" " + " ".join(line.split()) for line in lines if line.startswith("Version:")), "")
+    return f"{path} ({lines[0] if lines else 'no answer'}{version})"
 
 
 def family(text: str) -> str | None:
@@ -62,7 +62,7 @@ def advice(found: dict[str, str]) -> Iterator[str]:
     library, runner = family(found["MPI library"]), family(found["MPI launcher"])
     if runner is None:
         yield "no known mpirun is on the PATH: source mpi_scripts/env.sh, or load the site's MPI module"
-    elif library != runner:
+    elif library is not None and library != runner:
         yield (
             f"mpirun is of {runner}, but Python uses {library}: launch with the mpirun of {library}, or set the "
             "environment up again with HVD_GOSSIP_MPI=system"

@@ -46,7 +46,7 @@ def convert(value: str) -> Option:
             number = kind(value)
         except ValueError:
             continue
-        return number if math.isfinite(number) else value
+        return number if isinstance(number, int) or math.isfinite(number) else value
     return value
 
 

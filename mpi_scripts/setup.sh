@@ -55,12 +55,15 @@ choose_mpi() {
   esac
 }
 
+# need_build_tools PYTHON
 need_build_tools() {
   local tool missing=()
   for tool in "${CXX:-g++}" make cmake; do command -v "$tool" >/dev/null 2>&1 || missing+=("$tool"); done
+  "$1" -c 'import pathlib, sysconfig, sys
+sys.exit(not pathlib.Path(sysconfig.get_path("include"), "Python.h").exists())' || missing+=("Python.h of $1")
   [ ${#missing[@]} -eq 0 ] || fail "Horovod has to be built, but these are missing: ${missing[*]}." \
-    "Install a C++ compiler, make and CMake 3.21 or newer (Debian: g++ make cmake), or run again with" \
-    "HVD_GOSSIP_HOROVOD=0 to go without the Horovod baseline"
+    "Install a C++ compiler, make, CMake 3.21 or newer and Python's headers (Debian: g++ make cmake python3-dev)," \
+    "or run again with HVD_GOSSIP_HOROVOD=0 to go without the Horovod baseline"
   local version; version=$(cmake --version | sed -n '1s/[^0-9]*//p')
   printf '3.21\n%s\n' "$version" | sort -VC || fail "CMake $version is too old to build Horovod: 3.21 or newer is needed"
 }
@@ -78,7 +81,7 @@ PY
 }
 
 build_horovod() {
-  need_build_tools
+  need_build_tools "$venv/bin/python"
   say "building Horovod $horovod for this torch and this MPI (about 4 minutes on 2 cores; the wheel is kept)"
   local log=$venv/horovod-build.log
   local settings=(CMAKE_TOOLCHAIN_FILE="$here/horovod-toolchain.cmake" MAKEFLAGS="-j$(nproc)"
@@ -88,8 +91,8 @@ build_horovod() {
   # pip's own wheel cache knows neither the torch nor the MPI that a wheel was built for.
   env "${settings[@]}" "$venv/bin/pip" wheel --quiet --no-build-isolation --no-deps --no-cache-dir \
     --no-binary horovod -w "$1" "horovod==$horovod" >"$log" 2>&1 ||
-    { tail -n 40 "$log" >&2
-      fail "Horovod did not build; the whole log is $log. HVD_GOSSIP_HOROVOD=0 goes without the baseline"; }
+    { grep -E 'error:|Error ' "$log" | head -n 8 >&2
+      fail "Horovod did not build (its first errors are above); the whole log is $log. HVD_GOSSIP_HOROVOD=0 goes without the baseline"; }
 }
 
 install_horovod() {
@@ -128,7 +131,7 @@ main() {
   local python; python=$(find_python)
   # Better now than after a download of several hundred MB.
   if [ "${HVD_GOSSIP_HOROVOD:-1}" = 1 ] && ! compgen -G "$wheels/*/horovod-$horovod-*.whl" >/dev/null; then
-    need_build_tools
+    need_build_tools "$python"
   fi
   say "Python: $python; environment: $venv; MPI: $mpi; $torch"
   local before; before=$(cat "$venv/.mpi" 2>/dev/null || echo "$mpi")

@@ -55,7 +55,7 @@ class Layout:
         self.tails = [len(members) * extra for members in self.members]
 
     def _append(self, buffer: int, tensor: Tensor) -> Slot:
-        stride = torch.empty_like(tensor, device="meta").stride()
+        stride = torch.empty_like(tensor.detach(), device="meta").stride()
         slot = Slot(buffer, self.lengths[buffer], tensor.shape, stride)
         step = max(1, ALIGNMENT // tensor.element_size())
         self.lengths[buffer] += -(-tensor.numel() // step) * step
@@ -69,7 +69,7 @@ class Layout:
 
 def check_tensors(tensors: Sequence[Tensor]) -> None:
     """Refuse tensors that cannot become views of a buffer."""
-    spans: dict[int, list[tuple[int, int]]] = {}
+    spans: dict[int, list[tuple[int, int, tuple[int, ...], tuple[int, ...]]]] = {}
     for tensor in tensors:
         if isinstance(tensor, UninitializedParameter):
             raise ValueError("got a lazy parameter without a shape: run the model on one batch before wrapping")
@@ -78,7 +78,7 @@ def check_tensors(tensors: Sequence[Tensor]) -> None:
         if tensor.numel():
             reach = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True)) + 1
             begin = tensor.data_ptr()
-            span = (begin, begin + reach * tensor.element_size())
+            span = (begin, begin + reach * tensor.element_size(), tuple(tensor.shape), tensor.stride())
             spans.setdefault(tensor.untyped_storage().data_ptr(), []).append(span)
     for storage in spans.values():
         ordered = sorted(set(storage))
@@ -100,7 +100,7 @@ class FlatParameters:
 
     def __init__(self, parameters: Sequence[Tensor]) -> None:
         self.parameters = list(parameters)
-        layout = Layout([parameter.detach() for parameter in self.parameters])
+        layout = Layout(self.parameters)
         self.buffers = layout.allocate()
         for parameter, slot in zip(self.parameters, layout.slots, strict=True):
             view = slot.view(self.buffers)

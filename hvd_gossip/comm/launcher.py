@@ -45,7 +45,7 @@ def told(names: Iterable[str], environment: Mapping[str, str] = os.environ) -> t
         ('PMI_SIZE', 4)
     """
     for name in names:
-        if environment.get(name, "").isdigit():
+        if environment.get(name, "").isdecimal():
             return name, int(environment[name])
     return None
 

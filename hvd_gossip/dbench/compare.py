@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,13 @@ def read(folder: Path) -> Run:
     records = log.read(folder / "metrics.jsonl")
     if not records:
         raise ValueError(f"{folder}: no epoch is done yet")
-    return Run(folder, yaml.safe_load(path.read_text()), records)
+    try:
+        config = yaml.safe_load(path.read_text())
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+    if not isinstance(config, dict) or not {"n", "task", "graph", "algorithm", "allreduce", "epochs"} <= config.keys():
+        raise ValueError(f"{path} is damaged: values are missing")
+    return Run(folder, config, records)
 
 
 def size_text(count: float) -> str:
@@ -62,8 +69,8 @@ def size_text(count: float) -> str:
         >>> size_text(295680)
         '296 kB'
     """
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 999.5 or unit == "GB":
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if count < 999.5 or unit == "TB":
             return f"{count:.3g} {unit}"
         count /= 1000
     raise AssertionError("unreachable")
@@ -71,8 +78,7 @@ def size_text(count: float) -> str:
 
 def per_epoch(run: Run) -> float:
     """Median seconds of an epoch, the first left out where there are several: it warms caches up."""
-    seconds = sorted(record["seconds"] for record in run.records[1:] or run.records)
-    return seconds[len(seconds) // 2]
+    return statistics.median(record["seconds"] for record in run.records[1:] or run.records)
 
 
 def table(runs: list[Run]) -> Table:

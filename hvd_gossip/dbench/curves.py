@@ -46,7 +46,7 @@ def draw(runs: list[Run], path: Path) -> Path:
     first = runs[0].config
     figure.suptitle(f"{first['task']}, {first['n']} replicas", fontweight="bold")
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
+    figure.savefig(path, dpi=120, format="png")
     return path
 
 

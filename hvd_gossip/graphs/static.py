@@ -5,7 +5,7 @@ Rows receive, rows sum to 1; every graph here has uniform weights 1/(degree + 1)
 
 from __future__ import annotations
 
-from hvd_gossip.graphs.topology import Circulant, Topology
+from hvd_gossip.graphs.topology import Circulant, Topology, replicas
 
 
 def ring(n: int) -> Topology:
@@ -46,8 +46,8 @@ def exponential(n: int) -> Topology:
 
     Source: arXiv:2110.13363.
     """
-    degree = (int(n) - 1).bit_length() if n >= 1 else 0
-    return Circulant("exponential", n, tuple(-(1 << t) for t in range(degree)))
+    count = replicas("exponential", n)
+    return Circulant("exponential", count, tuple(-(1 << t) for t in range((count - 1).bit_length())))
 
 
 def complete(n: int) -> Topology:
@@ -63,4 +63,4 @@ def complete(n: int) -> Topology:
         >>> complete(4).row(2).sources.tolist()
         [0, 1, 3]
     """
-    return Circulant("complete", n, tuple(range(1, n)) if n >= 1 else ())
+    return Circulant("complete", n, tuple(range(1, replicas("complete", n))))

@@ -25,6 +25,17 @@ class Row(NamedTuple):
     destinations: np.ndarray
 
 
+def replicas(name: str, n: int) -> int:
+    """The number of replicas as an int.
+
+    Raises:
+        ValueError: n is not an integer of at least 1.
+    """
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+        raise ValueError(f"graph {name!r}: got n = {n!r}, expected an integer number of replicas of at least 1")
+    return int(n)
+
+
 class Topology(ABC):
     r"""A mixing matrix W of n replicas, `x_i <- W[i, i] x_i + sum_j W[i, j] x_j`.
 
@@ -39,10 +50,8 @@ class Topology(ABC):
     """
 
     def __init__(self, name: str, n: int) -> None:
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-            raise ValueError(f"graph {name!r}: got n = {n!r}, expected an integer number of replicas of at least 1")
         self.name = name
-        self.n = int(n)
+        self.n = replicas(name, n)
 
     @abstractmethod
     def row(self, rank: int) -> Row:
@@ -140,11 +149,11 @@ class MatrixTopology(Topology):
     """
 
     def __init__(self, name: str, matrix: sp.sparray | np.ndarray) -> None:
-        self._matrix = sp.csr_array(matrix, dtype=np.float64)
+        self._matrix = sp.csr_array(matrix, dtype=np.float64, copy=True)
         super().__init__(name, self._matrix.shape[0])
-        self._matrix.eliminate_zeros()
-        self._matrix.sort_indices()
         self._check()
+        self._matrix.sum_duplicates()
+        self._matrix.eliminate_zeros()
         self._columns = self._matrix.tocsc()
 
     def _check(self) -> None:
@@ -155,7 +164,9 @@ class MatrixTopology(Topology):
         sums = self._matrix.sum(axis=1)
         worst = int(np.argmax(np.abs(sums - 1)))
         if abs(sums[worst] - 1) > 1e-12 * self.n:
-            raise ValueError(f"graph {self.name!r}: row {worst} sums to {sums[worst]!r}, expected 1: rows receive")
+            raise ValueError(
+                f"graph {self.name!r}: row {worst} sums to {float(sums[worst])!r}, expected 1: rows receive"
+            )
 
     def row(self, rank: int) -> Row:
         self.check_rank(rank)
@@ -169,8 +180,10 @@ class MatrixTopology(Topology):
 
     @property
     def edges(self) -> Hashable:
-        digest = hashlib.blake2b(self._matrix.indptr.astype("<i8").tobytes(), digest_size=16)
-        digest.update(self._matrix.indices.astype("<i8").tobytes())
+        # Self-weights are no edges: whether one is zero makes no other edge set.
+        edges = self._matrix.tocoo()
+        pairs = np.stack(edges.coords).astype("<i8")[:, edges.row != edges.col]
+        digest = hashlib.blake2b(pairs.tobytes(), digest_size=16)
         return (self.n, digest.hexdigest())
 
     def matrix(self) -> sp.csr_array:

@@ -26,7 +26,7 @@ from hvd_gossip.torch.collectives import (
 from hvd_gossip.torch.optimizer import DistributedOptimizer
 
 if TYPE_CHECKING:
-    from mpi4py.MPI import Intracomm
+    from hvd_gossip.comm.mpi import Intracomm
 
 __all__ = [
     "Adasum",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -108,6 +109,9 @@ def check(config: TrainConfig, n: int) -> None:
     specification.choose("allreduce", config.allreduce, ALLREDUCE)
     algorithm(config.algorithm)
     schedule(config.graph, n)
+    for name, value in flat(nested(config)).items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"got {name} = {value}: expected a finite number")
     if config.optimizer.nesterov and not (config.optimizer.name == "sgd" and config.optimizer.momentum > 0):
         raise ValueError("optimizer.nesterov needs optimizer.name sgd and optimizer.momentum above 0")
     if any(milestone >= 1 for milestone in config.rate.milestones):

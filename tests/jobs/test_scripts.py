@@ -41,12 +41,22 @@ def setup(tmp_path):
 def test_a_missing_compiler_is_told_before_anything_is_downloaded(setup, tmp_path):
     done = setup()
     assert done.returncode != 0
-    assert "ERROR: Horovod has to be built, but these are missing: g++ make cmake." in done.stderr
+    assert "ERROR: Horovod has to be built, but these are missing: g++ make cmake" in done.stderr
     assert "HVD_GOSSIP_HOROVOD=0" in done.stderr
     assert not (tmp_path / "venv").exists()
 
 
-def test_an_mpi_that_is_not_there_and_one_that_is_unknown(setup):
+def test_missing_python_headers_are_told_too(setup, tmp_path):
+    python = tmp_path / "python-without-headers"
+    python.write_text('#!/bin/sh\ncase "$2" in *Python.h*) exit 1 ;; esac\nexit 0\n')
+    python.chmod(0o755)
+    done = setup("g++", "make", "cmake", HVD_GOSSIP_PYTHON=str(python))
+    assert done.returncode != 0
+    assert f"these are missing: Python.h of {python}." in done.stderr
+    assert "python3-dev" in done.stderr
+
+
+def test_an_mpi_that_is_not_there(setup):
     done = setup(HVD_GOSSIP_MPI="system")
     assert done.returncode != 0
     assert "mpicc is not on the PATH" in done.stderr

@@ -36,7 +36,7 @@ setup(
     packages=find_packages(include=["hvd_gossip", "hvd_gossip.*"]),
     package_data={"hvd_gossip": ["py.typed"]},
     install_requires=[
-        "jsonargparse[signatures]>=4.35",
+        "jsonargparse[signatures]>=4.49",
         "mpi4py>=4.0",
         "networkx>=3.2",
         "numpy>=1.26",

@@ -87,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except ArgumentError as error:
         refuse(str(error))
     try:
-        chosen = parser.instantiate_classes(arguments)[arguments.command]
+        chosen = parser.instantiate(arguments)[arguments.command]
         COMMANDS[arguments.command](chosen)
     except (ValueError, RuntimeError) as error:
         # A mistake that only one rank has noticed is a fault: it ends the job with its traceback.

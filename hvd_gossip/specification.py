@@ -23,7 +23,7 @@ def parse(text: str) -> tuple[str, dict[str, Option]]:
         >>> parse("ring_lattice:k=10")
         ('ring_lattice', {'k': 10})
     """
-    name, _, tail = text.strip().partition(":")
+    name, _, tail = (piece.strip() for piece in text.partition(":"))
     if not name:
         raise ValueError(f"got {text!r}: expected NAME or NAME:option=value,option=value")
     options: dict[str, Option] = {}

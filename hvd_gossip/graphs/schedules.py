@@ -19,9 +19,12 @@ class Schedule(Protocol):
         period: after how many rounds the graphs come round again, or None.
     """
 
-    name: str
-    n: int
-    period: int | None
+    @property
+    def name(self) -> str: ...
+    @property
+    def n(self) -> int: ...
+    @property
+    def period(self) -> int | None: ...
 
     def __call__(self, round: int, epoch: int = 0) -> Topology: ...
 

@@ -49,13 +49,19 @@ def finite(value: Any) -> Any:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The records of a metrics.jsonl; a last line cut short by an interruption is left out."""
+    """The records of a metrics.jsonl; a last line cut short by an interruption is left out.
+
+    Raises:
+        ValueError: another line is damaged.
+    """
+    lines = path.read_text().splitlines() if path.exists() else []
     records = []
-    for line in path.read_text().splitlines() if path.exists() else ():
+    for number, text in enumerate(lines, start=1):
         try:
-            records.append(json.loads(line))
-        except json.JSONDecodeError:
-            break
+            records.append(json.loads(text))
+        except json.JSONDecodeError as error:
+            if number < len(lines):
+                raise ValueError(f"{path}, line {number} is damaged: {error}") from error
     return records
 
 

@@ -94,7 +94,7 @@ class Training:
         checkpoints = Checkpoints(self.world, self.folder / "checkpoints", about)
         self._claim_folder()
         done = self._resume(checkpoints)
-        log = Log(self.folder, done, self.epochs, self.steps, self.config.progress) if self.world.rank == 0 else None
+        log = self.world.together(lambda: self._open_log(done))
         for epoch in range(done, self.epochs):
             record = self._epoch(epoch, log)
             if log:
@@ -104,6 +104,12 @@ class Training:
             log.close()
         self.world.comm.Barrier()
         return self.folder
+
+    def _open_log(self, done: int) -> Log | None:
+        """Rank 0 keeps the record."""
+        if self.world.rank != 0:
+            return None
+        return Log(self.folder, done, self.epochs, self.steps, self.config.progress)
 
     def _claim_folder(self) -> None:
         """Make the run folder and save the resolved configuration, unless it is of another run."""

@@ -76,6 +76,7 @@ class Checkpoints:
             manifest = {"format": FORMAT, "epoch": epoch, "size": self.world.size, "digests": digests}
             write(place / MANIFEST, json.dumps({**manifest, "config": self.about}, indent=1).encode())
             for _, old in self._complete()[:-KEPT]:
+                (old / MANIFEST).unlink()
                 shutil.rmtree(old)
 
     def load(self) -> tuple[int, dict[str, Any]] | None:

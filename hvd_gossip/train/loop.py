@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
@@ -16,8 +15,8 @@ from hvd_gossip import tasks, torch as hvd
 from hvd_gossip.comm import world
 from hvd_gossip.models import MODELS
 from hvd_gossip.tasks import Task
-from hvd_gossip.train import config as configuration, device as devices, rates
-from hvd_gossip.train.checkpoint import Checkpoints, write
+from hvd_gossip.train import config as configuration, device as devices, folders, rates
+from hvd_gossip.train.checkpoint import Checkpoints
 from hvd_gossip.train.config import TrainConfig
 from hvd_gossip.train.evaluate import evaluate
 from hvd_gossip.train.log import Log
@@ -112,19 +111,10 @@ class Training:
         return Log(self.folder, done, self.epochs, self.steps, self.config.progress)
 
     def _claim_folder(self) -> None:
-        """Make the run folder and save the resolved configuration, unless it is of another run."""
-
-        def claim() -> None:
-            path, values = self.folder / "config.yaml", {"n": self.world.size, **configuration.nested(self.config)}
-            if path.exists():
-                check_same_run(path, configuration.flat(values))
-            elif self.folder.exists() and any(self.folder.iterdir()):
-                raise ValueError(f"{self.folder} is not empty and holds no run: choose another folder by --run")
-            self.folder.mkdir(parents=True, exist_ok=True)
-            if not path.exists():
-                write(path, yaml.safe_dump(values, sort_keys=False).encode())
-
-        self.world.together(claim if self.world.rank == 0 else lambda: None)
+        """Make the run folder and save the resolved configuration, unless it is of another run or in use."""
+        values = {"n": self.world.size, **configuration.nested(self.config)}
+        mine = self.world.rank == 0
+        self._claim = self.world.together(lambda: folders.claim(self.folder, values) if mine else None)
 
     def _resume(self, checkpoints: Checkpoints) -> int:
         """Epochs that are done already; everything is then as it was after them."""
@@ -214,17 +204,3 @@ class Training:
         loss = nn.functional.cross_entropy(outputs, labels.to(self.device))
         loss.backward()
         return loss.detach()
-
-
-def check_same_run(path: Path, new: dict[str, Any]) -> None:
-    """Refuse a run folder whose configuration is not this one's.
-
-    Raises:
-        ValueError: tells what differs.
-    """
-    try:
-        old = configuration.flat(yaml.safe_load(path.read_text()))
-    except (yaml.YAMLError, AttributeError) as error:
-        raise ValueError(f"{path} is damaged: {error}; choose another folder by --run") from error
-    if different := configuration.differences(old, new):
-        raise ValueError(f"{path.parent} holds another run ({'; '.join(different)}): choose another folder by --run")

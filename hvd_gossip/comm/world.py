@@ -35,7 +35,7 @@ class World:
         user = MPI.COMM_WORLD if comm is None else comm
         self.covers_all = bool(MPI.Comm.Compare(user, MPI.COMM_WORLD) in (MPI.IDENT, MPI.CONGRUENT))
         if self.covers_all:
-            launcher.check_size(user.Get_size(), MPI.Get_library_version().split(",")[0])
+            launcher.check_size(user.Get_size(), MPI.Get_library_version().splitlines()[0])
         self._owned: list[Callable[[], None]] = []
         self.comm = user.Dup()
         self.rank: int = self.comm.Get_rank()

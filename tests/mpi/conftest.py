@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -29,9 +31,12 @@ LIMIT = float(os.environ.get("HVD_GOSSIP_TEST_LIMIT", "110"))
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Only rank 0 reports."""
+    """Only rank 0 reports; each rank has temporary folders of its own, or they would clean up one another's."""
     if RANK:
         config.option.xmlpath = None
+    if config.option.basetemp is None:
+        config.option.basetemp = tempfile.mkdtemp(prefix=f"hvd_gossip-rank{RANK}-")
+        config.add_cleanup(lambda: shutil.rmtree(config.option.basetemp, ignore_errors=True))
 
 
 @pytest.hookimpl(trylast=True)
@@ -42,7 +47,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_report_header() -> str:
-    return f"ranks: {SIZE}, {MPI.Get_library_version().split(',')[0]}"
+    return f"ranks: {SIZE}, {MPI.Get_library_version().splitlines()[0].split(',')[0]}"
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)

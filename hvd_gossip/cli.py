@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from jsonargparse import ArgumentError, ArgumentParser, set_parsing_settings
 
@@ -53,15 +55,16 @@ def train(arguments: Any) -> None:
 
 
 def report(arguments: Any) -> None:
-    """Print the table, draw the picture."""
+    """Print the table, draw the picture; under mpirun rank 0 alone does it."""
     from rich.console import Console
 
     from hvd_gossip.dbench import compare, curves
+    from hvd_gossip.train.log import is_terminal
 
+    if not first():
+        return
     runs = [compare.read(Path(folder)) for folder in arguments.runs]
-    console = Console()
-    if console.width < 120:
-        console = Console(width=120)
+    console = Console(force_terminal=is_terminal(), width=None if is_terminal() else 160)
     console.print(compare.table(runs))
     if arguments.plot:
         print(f"curves: {curves.draw(runs, Path(arguments.plot))}")
@@ -72,7 +75,7 @@ def doctor(arguments: Any) -> None:
     from hvd_gossip import doctor as examination
 
     text = examination.report()
-    if (launcher.told(launcher.RANK) or ("", 0))[1] == 0:
+    if first():
         print(text)
 
 
@@ -83,30 +86,34 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run a subcommand; a user's mistake is told once, with exit status 2 on every rank."""
     parser = make_parser()
     try:
-        arguments = parser.parse_args(argv)
-    except ArgumentError as error:
+        # Help and the like are printed once.
+        with contextlib.nullcontext() if first() else contextlib.redirect_stdout(io.StringIO()):
+            arguments = parser.parse_args(argv)
+        chosen = parser.instantiate(arguments)[arguments.command]
+    except (ArgumentError, TypeError, ValueError, OSError) as error:
         refuse(str(error))
     try:
-        chosen = parser.instantiate(arguments)[arguments.command]
         COMMANDS[arguments.command](chosen)
     except (ValueError, RuntimeError) as error:
+        if arguments.command == "report":
+            refuse(str(error), everywhere=False)
         # A mistake that only one rank has noticed is a fault: it ends the job with its traceback.
         if arguments.command == "train" and not getattr(error, "agreed", False):
             raise
         refuse(str(error))
 
 
-def launched() -> int:
-    """How many processes the launcher started."""
-    told = launcher.told(launcher.SIZE)
-    return told[1] if told else 1
+def first() -> bool:
+    """Whether this process is the one that speaks."""
+    return (launcher.told(launcher.RANK) or ("", 0))[1] == 0
 
 
-def refuse(message: str) -> None:
-    """End every rank with status 2; rank 0 says why."""
-    if (launcher.told(launcher.RANK) or ("", 0))[1] == 0:
+def refuse(message: str, everywhere: bool = True) -> NoReturn:
+    """End with status 2, `everywhere` on all ranks; rank 0 says why."""
+    if first():
         print(f"hvd-gossip: error: {message}", file=sys.stderr, flush=True)
-    if launched() > 1:
+    launched = launcher.told(launcher.SIZE)
+    if everywhere and launched and launched[1] > 1:
         # A rank that leaves first would have the launcher end the others before they have spoken.
         world.start()
         world.current().comm.Barrier()

@@ -23,6 +23,8 @@ def parse(text: str) -> tuple[str, dict[str, Option]]:
         >>> parse("ring_lattice:k=10")
         ('ring_lattice', {'k': 10})
     """
+    if not isinstance(text, str):
+        raise ValueError(f"got {text!r}: expected a text such as NAME or NAME:option=value")
     name, _, tail = (piece.strip() for piece in text.partition(":"))
     if not name:
         raise ValueError(f"got {text!r}: expected NAME or NAME:option=value,option=value")

@@ -20,7 +20,7 @@ HVD_GOSSIP_ONE_MACHINE=1 . "$here/env.sh"
 for name in allreduce ring exponential; do rm -rf "${runs:?}/$name"; done
 job() {
   local name=$1; shift
-  printf '\n== %s ==\n' "$name: mpirun -n $ranks hvd-gossip train $*"
+  printf '\n== %s ==\n' "$name: mpirun -n $ranks hvd-gossip train --run $runs/$name $*"
   mpirun -n "$ranks" hvd-gossip train --run "$runs/$name" "$@"
 }
 if python -c 'import horovod' 2>/dev/null; then carrier=horovod; else carrier=mpi; fi

@@ -153,7 +153,7 @@ main() {
   say "what the environment holds:"
   "$venv/bin/hvd-gossip" doctor
   touch "$stamp"
-  say "done: '. ${venv#"$PWD/"}/bin/activate' gives you hvd-gossip, mpirun and python"
+  say "done: '. ${here#"$PWD/"}/env.sh' gives you hvd-gossip, mpirun and python"
 }
 
 main "$@"

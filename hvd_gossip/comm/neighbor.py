@@ -5,13 +5,19 @@
 
 from __future__ import annotations
 
+import math
+import os
+import sys
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from hvd_gossip.comm import mpi as MPI
+from hvd_gossip.comm.world import ranks_text
 from hvd_gossip.graphs import Row
 from hvd_gossip.mixing import accumulation_dtype
 
@@ -90,7 +96,7 @@ def _bytes(tensor: Tensor, per_neighbor: Tensor | None = None) -> list:
 
 def _finish(request: Request, chunk: Tensor, received: Tensor, row: Row) -> None:
     """Wait for the neighbours' chunks and add them with their weights, in the order of the sources."""
-    wait(request)
+    wait(request, lambda: f"one of ranks {ranks_text(np.union1d(row.sources, row.destinations).tolist())}")
     dtype = accumulation_dtype(chunk.dtype)
     total = chunk.to(dtype).mul_(row.self_weight) if dtype != chunk.dtype else chunk.mul_(row.self_weight)
     for weight, neighbor in zip(row.source_weights.tolist(), received, strict=True):
@@ -99,11 +105,22 @@ def _finish(request: Request, chunk: Tensor, received: Tensor, row: Row) -> None
         chunk.copy_(total)
 
 
-def wait(request: Request, spins: int = 50, nap: float = 5e-5, longest: float = 1e-3) -> None:
-    """Wait without stealing the core from a rank that computes: test a few times, then sleep in between."""
+def wait(request: Request, whom: Callable[[], str], spins: int = 50, nap: float = 5e-5, longest: float = 1e-3) -> None:
+    """Wait without stealing the core from a rank that computes: test a few times, then sleep in between.
+
+    After `HVD_GOSSIP_STALL_SECONDS` (default 60) it warns once and goes on waiting.
+    """
     for _ in range(spins):
         if request.Test():
             return
+    begin, limit = time.monotonic(), float(os.environ.get("HVD_GOSSIP_STALL_SECONDS", "60"))
     while not request.Test():
         time.sleep(nap)
         nap = min(2 * nap, longest)
+        if time.monotonic() - begin > limit:
+            rank, limit = MPI.COMM_WORLD.Get_rank(), math.inf
+            sys.stderr.write(
+                f"rank {rank} has waited {time.monotonic() - begin:.0f} s for {whom()}: have all ranks the same number "
+                "of steps and the same trained parameters, or has one ended?\n"
+            )
+            sys.stderr.flush()

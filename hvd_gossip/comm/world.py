@@ -1,17 +1,12 @@
-"""The processes of this job: a duplicate of the user's communicator, ranks, agreement on errors, and the way out."""
+"""The processes of this job: a duplicate of the user's communicator, ranks, and agreement on errors."""
 
 from __future__ import annotations
 
-import os
-import sys
-import threading
-import traceback
 import warnings
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from hvd_gossip.comm import launcher, mpi as MPI
+from hvd_gossip.comm import ending, launcher, mpi as MPI
 
 if TYPE_CHECKING:
     from mpi4py.MPI import Intracomm
@@ -121,35 +116,6 @@ def ranks_text(ranks: Sequence[int]) -> str:
     return shown if len(ranks) <= 8 else f"{shown} and {len(ranks) - 8} more"
 
 
-def end_job_on_uncaught_error() -> None:
-    """From now on an uncaught error on one rank, in any thread, shows its traceback and ends the whole job."""
-    if MPI.COMM_WORLD.Get_size() == 1 or getattr(sys.excepthook, "ends_job", False):
-        return
-    sys.excepthook = _end_job
-    threading.excepthook = lambda args: _end_job(args.exc_type, args.exc_value, args.exc_traceback)
-
-
-def _end_job(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
-    if kind is SystemExit:
-        return
-    rank, size = MPI.COMM_WORLD.Get_rank(), MPI.COMM_WORLD.Get_size()
-    text = "".join(traceback.format_exception(kind, error, trace))
-    # One write, so that the tracebacks of several ranks do not mix.
-    sys.stdout.flush()
-    sys.stderr.write(f"\nRank {rank} of {size} failed; the job ends.\n{text}")
-    sys.stderr.flush()
-    abort(130 if kind is KeyboardInterrupt else 1)
-
-
-_end_job.ends_job = True  # type: ignore[attr-defined]
-
-
-def abort(status: int) -> None:
-    """End all processes of the job at once with this exit status."""
-    MPI.COMM_WORLD.Abort(status)
-    os._exit(status)
-
-
 _current: World | None = None
 
 
@@ -157,8 +123,9 @@ def start(comm: Intracomm | None = None) -> World:
     """Make the world that `current` returns; a second call leaves it as it is."""
     global _current
     if _current is None:
+        ending.end_job_on_uncaught_error()
         _current = World(comm)
-        end_job_on_uncaught_error()
+        ending.leave_together(_current.comm)
     return _current
 
 

@@ -55,11 +55,39 @@ def read(folder: Path) -> Run:
         raise ValueError(f"{folder}: no epoch is done yet")
     try:
         config = yaml.safe_load(path.read_text())
-    except yaml.YAMLError as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
-    if not isinstance(config, dict) or not {"n", "task", "graph", "algorithm", "allreduce", "epochs"} <= config.keys():
-        raise ValueError(f"{path} is damaged: values are missing")
+    check_config(path, config)
+    for record in records:
+        check_record(folder / "metrics.jsonl", record)
     return Run(folder, config, records)
+
+
+def check_config(path: Path, config: Any) -> None:
+    """Refuse a configuration that lacks what a comparison needs."""
+    kinds = {"n": int, "task": str, "graph": str, "algorithm": str, "allreduce": str, "epochs": int}
+    values = config if isinstance(config, dict) else {}
+    wrong = [name for name, kind in kinds.items() if not isinstance(values.get(name), kind)]
+    if wrong:
+        raise ValueError(f"{path} is damaged: {', '.join(wrong)} missing or of another type")
+    algorithm(config["algorithm"])
+
+
+def check_record(path: Path, record: dict[str, Any]) -> None:
+    """Refuse a record that lacks what a comparison needs; losses and distances of a diverged run may be null."""
+    numbers = ("accuracy", "accuracy_mean", "accuracy_worst", "bytes_per_step", "seconds")
+    wrong = [name for name in numbers if not isinstance(record.get(name), int | float)]
+    wrong += [name for name in ("train_loss", "consensus_distance", "accuracies") if name not in record]
+    if wrong:
+        raise ValueError(f"{path}, epoch {record['epoch']} is damaged: {', '.join(wrong)} missing or no number")
+
+
+def labels(runs: list[Run]) -> list[str]:
+    """A name for each run that tells it from the others: graph and algorithm, n where it differs, then the folder."""
+    names = [run.label for run in runs]
+    if len({run.config["n"] for run in runs}) > 1:
+        names = [f"{name}, n={run.config['n']}" for name, run in zip(names, runs, strict=True)]
+    return [f"{name} [{run.folder}]" if names.count(name) > 1 else name for name, run in zip(names, runs, strict=True)]
 
 
 def size_text(count: float) -> str:
@@ -83,15 +111,17 @@ def per_epoch(run: Run) -> float:
 
 def table(runs: list[Run]) -> Table:
     """One line for each run: accuracies in percent, bytes sent, seconds."""
-    made = Table(box=box.SIMPLE_HEAD)
+    centralized = any(algorithm(run.config["algorithm"]).centralized for run in runs)
+    note = "sent: counted for gossip; for allreduce the least that any allreduce sends" if centralized else None
+    made = Table(box=box.SIMPLE_HEAD, caption=note, caption_justify="left")
     made.add_column("algorithm, graph", no_wrap=True)
     for name in ("n", "epochs", "averaged %", "mean replica %", "worst replica %", "sent/step/rank", "s/epoch"):
         made.add_column(name, justify="right", no_wrap=True)
-    for run in runs:
+    for name, run in zip(labels(runs), runs, strict=True):
         last = run.last
         accuracies = (last["accuracy"], last["accuracy_mean"], last["accuracy_worst"])
         made.add_row(
-            run.label,
+            name,
             str(run.config["n"]),
             f"{last['epoch']}/{run.config['epochs']}",
             *(f"{100 * value:.2f}" for value in accuracies),

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from hvd_gossip.dbench import compare
 from hvd_gossip.dbench.compare import Run
 
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000")
 """Okabe and Ito's colours, told apart by colour-blind readers too."""
 MARKERS = "osD^vPX"
+LINES = ("-", "--", ":", "-.")
 
 Panel = tuple[str, Callable[[dict[str, Any]], float | None], bool]
 PANELS: tuple[Panel, ...] = (
@@ -24,39 +26,58 @@ def draw(runs: list[Run], path: Path) -> Path:
     """Write the picture as PNG.
 
     Raises:
-        ValueError: matplotlib is not installed.
+        ValueError: matplotlib is not installed, or the file cannot be a PNG or not be written.
     """
+    if path.suffix.lower() != ".png":
+        raise ValueError(f"got {path} for the picture: expected a name that ends in .png")
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ValueError("the picture needs matplotlib: pip install 'hvd_gossip[plots]'") from error
     figure = Figure(figsize=(14, 4.4), layout="constrained")
     axes = figure.subplots(1, len(PANELS))
+    names = compare.labels(runs)
     for axis, (title, value, logarithmic) in zip(axes, PANELS, strict=True):
-        for index, run in enumerate(runs):
-            draw_curve(axis, run, value, index)
-        axis.set(title=title, xlabel="epoch", yscale="log" if logarithmic else "linear")
+        drawn = [draw_curve(axis, run, name, value, i) for i, (run, name) in enumerate(zip(runs, names, strict=True))]
+        axis.set(title=title, xlabel="epoch", yscale="log" if logarithmic and any(drawn) else "linear")
+        axis.set_xlim(0.5, max(len(run.records) for run in runs) + 0.5)
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.grid(alpha=0.3)
-    axes[-1].text(0.03, 0.03, "allreduce: 0, not shown", transform=axes[-1].transAxes, color="0.4", fontsize=9) if any(
-        not any(record["consensus_distance"] for record in run.records) for run in runs
-    ) else None
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(runs)), frameon=False)
-    first = runs[0].config
-    figure.suptitle(f"{first['task']}, {first['n']} replicas", fontweight="bold")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120, format="png")
+    if equal := [name for run, name in zip(runs, names, strict=True) if always_equal(run)]:
+        text = "0, not shown:\n" + "\n".join(equal)
+        axes[-1].text(0.03, 0.03, text, transform=axes[-1].transAxes, color="0.4", fontsize=9)
+    columns = max(1, min(4, len(runs), 200 // max(map(len, names))))
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=columns, frameon=False)
+    figure.suptitle(title_of(runs), fontweight="bold")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=120, format="png")
+    except OSError as error:
+        raise ValueError(f"the picture cannot be written to {path}: {error}") from error
     return path
 
 
-def draw_curve(axis: Any, run: Run, value: Callable[[dict[str, Any]], float | None], index: int) -> None:
-    """One run in one panel, with a band from the worst to the best replica under the accuracy."""
-    color, epochs = COLORS[index % len(COLORS)], [record["epoch"] for record in run.records]
+def title_of(runs: list[Run]) -> str:
+    """The tasks and numbers of replicas that occur."""
+    found = {key: sorted({run.config[key] for run in runs}) for key in ("task", "n")}
+    tasks, sizes = (", ".join(map(str, values)) for values in found.values())
+    return f"{tasks}: {sizes} replica{'s' * (found['n'] != [1])}"
+
+
+def always_equal(run: Run) -> bool:
+    """Whether the replicas never differed."""
+    return all(record["consensus_distance"] == 0 for record in run.records)
+
+
+def draw_curve(axis: Any, run: Run, name: str, value: Callable[[dict[str, Any]], float | None], index: int) -> bool:
+    """One run in one panel, with a band from the worst to the best replica under the accuracy; whether any is seen."""
+    color, line = COLORS[index % len(COLORS)], LINES[index // len(COLORS) % len(LINES)]
+    epochs = [record["epoch"] for record in run.records]
     values = [float("nan") if value(record) is None else value(record) for record in run.records]
     marker = MARKERS[index % len(MARKERS)]
-    axis.plot(epochs, values, color=color, marker=marker, markersize=4, linewidth=1.8, label=run.label)
+    axis.plot(epochs, values, line, color=color, marker=marker, markersize=4, linewidth=1.8, label=name)
     if value is PANELS[0][1]:
         low = [100 * min(record["accuracies"]) for record in run.records]
         high = [100 * max(record["accuracies"]) for record in run.records]
         axis.fill_between(epochs, low, high, color=color, alpha=0.15, linewidth=0)
+    return any(number == number for number in values)

@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hvd_gossip import specification
 from hvd_gossip.algorithms import Algorithm, algorithm as find_algorithm
 from hvd_gossip.comm import world
-from hvd_gossip.comm.mixers import AllreduceMixer, NeighborMixer
+from hvd_gossip.comm.mixers import ALLREDUCE, AllreduceMixer, NeighborMixer
 from hvd_gossip.graphs import Schedule, Topology, schedule
 from hvd_gossip.mixing import Mixer
 from hvd_gossip.torch.arguments import check_gradient_options, check_hints, parameter_names
@@ -31,6 +32,8 @@ class GossipOptimizer(torch.optim.Optimizer):
     # GradScaler hands scale and overflow to `step`, which has to average even where it must not update.
     _step_supports_amp_scaling = True
 
+    # A function compiled around `step` calls it as it is, as it does a plain optimizer's.
+    @torch._disable_dynamo
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step of the algorithm: the wrapped optimizer's own update, and the average with the neighbours."""
         self._opt_called = True
@@ -67,6 +70,10 @@ class GossipOptimizer(torch.optim.Optimizer):
     def set_epoch(self, epoch: int) -> None:
         """Tell the graph schedule the epoch, as one tells a DistributedSampler."""
         self.gossip.epoch = int(epoch)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Refuse copies: communicators belong to this process and this object."""
+        raise ValueError("a distributed optimizer cannot be copied or pickled: copy or save its state_dict()")
 
     def state_dict(self) -> dict[str, Any]:
         """The wrapped optimizer's state; the key "hvd_gossip", which plain optimizers ignore, holds the round."""
@@ -145,6 +152,7 @@ def DistributedOptimizer(
 
     def check() -> Algorithm:
         check_optimizer(optimizer)
+        specification.choose("allreduce", allreduce, ALLREDUCE)
         check_hints(backward_passes_per_step, op, gradient_predivide_factor, process_set)
         found = find_algorithm(algorithm)
         check_gradient_options(found, compression, op)

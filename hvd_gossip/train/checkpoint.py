@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,8 +56,8 @@ class Checkpoints:
 
     def _complete(self) -> list[tuple[int, Path]]:
         """Epochs and folders of complete checkpoints, oldest first."""
-        found = [(int(p.parent.name[6:]), p.parent) for p in self.folder.glob(f"epoch_[0-9]*/{MANIFEST}")]
-        return sorted(found)
+        names = ((re.fullmatch(r"epoch_(\d+)", p.parent.name), p.parent) for p in self.folder.glob(f"*/{MANIFEST}"))
+        return sorted((int(name[1]), place) for name, place in names if name)
 
     def _file(self, place: Path) -> Path:
         return place / f"rank_{self.world.rank:05d}.pt"
@@ -89,10 +90,12 @@ class Checkpoints:
         if not newest:
             return None
         epoch, place = newest[0]
-        return epoch, self.world.together(lambda: self._read(place))
+        return epoch, self.world.together(lambda: self._read(place, epoch))
 
-    def _read(self, place: Path) -> dict[str, Any]:
+    def _read(self, place: Path, epoch: int) -> dict[str, Any]:
         manifest = self._manifest(place)
+        if manifest["epoch"] != epoch or manifest["config"] != self.about:
+            raise ValueError(f"checkpoint {place} is of another run or epoch: {MANIFEST} does not fit; remove {place}")
         path = self._file(place)
         advice = f"restore it, or remove {place} to go on from an older checkpoint"
         if not path.exists():
@@ -105,7 +108,8 @@ class Checkpoints:
     def _manifest(self, place: Path) -> dict[str, Any]:
         try:
             manifest = json.loads((place / MANIFEST).read_text())
-            known, size, digests = manifest["format"], manifest["size"], manifest["digests"]
+            known, size, digests = manifest["format"], manifest["size"], list(manifest["digests"])
+            manifest["epoch"], manifest["config"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ValueError(
                 f"checkpoint {place / MANIFEST} is damaged: {error!r}; restore it or remove {place}"

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from jsonargparse.typing import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
@@ -80,6 +81,8 @@ class TrainConfig:
     """Who carries the algorithm allreduce: horovod, or mpi where Horovod is not installed."""
     epochs: PositiveInt | None = None
     """Passes over the data (default: the task's recipe)."""
+    n: PositiveInt | None = None
+    """Number of replicas: that of the job's ranks, which is refused when it is another (default: not checked)."""
     seed: NonNegativeInt = 1
     """Everything random follows from it: initial model, order of data, skew, augmentation, dropout."""
     run: str | None = None
@@ -93,6 +96,8 @@ class TrainConfig:
     rate: RateConfig = field(default_factory=RateConfig)
 
 
+MAX_SEED = 2**32 - 1
+MAX_CONCENTRATION = 1e6
 MAY_CHANGE = ("run", "progress", "data.workers", "data.folder")
 """What a resumed run may be told differently: it changes no step already taken."""
 
@@ -109,6 +114,15 @@ def check(config: TrainConfig, n: int) -> None:
     specification.choose("allreduce", config.allreduce, ALLREDUCE)
     algorithm(config.algorithm)
     schedule(config.graph, n)
+    if config.n not in (None, n):
+        raise ValueError(f"got n = {config.n}, but this job has {n} ranks: start as many, or leave n out")
+    if config.seed > MAX_SEED:
+        raise ValueError(f"got seed = {config.seed}: expected at most {MAX_SEED}")
+    if (config.data.dirichlet or 0) > MAX_CONCENTRATION:
+        raise ValueError(
+            f"got data.dirichlet = {config.data.dirichlet}: expected at most {MAX_CONCENTRATION:.0e}; leave it out for "
+            "even shards"
+        )
     for name, value in flat(nested(config)).items():
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError(f"got {name} = {value}: expected a finite number")
@@ -127,8 +141,9 @@ def resolve(config: TrainConfig, recipe: Recipe, model: str, n: int) -> TrainCon
     return dataclasses.replace(
         config,
         model=told(config.model, model),
+        n=n,
         epochs=told(config.epochs, recipe.epochs),
-        run=told(config.run, default_run(config, n)),
+        run=str(Path(told(config.run, default_run(config, n))).expanduser()),
         data=dataclasses.replace(config.data, batch_size=told(config.data.batch_size, recipe.batch_size)),
         optimizer=dataclasses.replace(
             config.optimizer, weight_decay=told(config.optimizer.weight_decay, recipe.weight_decay)
@@ -157,6 +172,11 @@ def flat(values: dict[str, Any]) -> dict[str, Any]:
     """Dotted names and values of a nested configuration."""
     groups = {name: value if isinstance(value, dict) else {"": value} for name, value in values.items()}
     return {f"{name}.{key}".rstrip("."): value for name, group in groups.items() for key, value in group.items()}
+
+
+def identity(config: TrainConfig) -> dict[str, Any]:
+    """The dotted names and values that decide the steps of a run."""
+    return {name: value for name, value in flat(nested(config)).items() if name not in MAY_CHANGE}
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:

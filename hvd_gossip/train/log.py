@@ -52,16 +52,23 @@ def read(path: Path) -> list[dict[str, Any]]:
     """The records of a metrics.jsonl; a last line cut short by an interruption is left out.
 
     Raises:
-        ValueError: another line is damaged.
+        ValueError: another line is damaged, or the lines are not those of epochs 1, 2, 3, …
     """
-    lines = path.read_text().splitlines() if path.exists() else []
+    try:
+        lines = path.read_text().splitlines() if path.exists() else []
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
     records = []
     for number, text in enumerate(lines, start=1):
         try:
-            records.append(json.loads(text))
+            record = json.loads(text)
         except json.JSONDecodeError as error:
             if number < len(lines):
                 raise ValueError(f"{path}, line {number} is damaged: {error}") from error
+            break
+        if not isinstance(record, dict) or record.get("epoch") != number:
+            raise ValueError(f"{path}, line {number} is damaged: expected the record of epoch {number}")
+        records.append(record)
     return records
 
 
@@ -79,7 +86,9 @@ class Log:
         from torch.utils.tensorboard import SummaryWriter
 
         self.path = folder / "metrics.jsonl"
-        records = [record for record in read(self.path) if record["epoch"] <= done]
+        records = read(self.path)[:done]
+        if len(records) < done:
+            raise ValueError(f"{self.path} holds {len(records)} epochs, the checkpoint is of epoch {done}: restore it")
         write(self.path, "".join(json.dumps(record) + "\n" for record in records).encode())
         self.events = SummaryWriter(str(folder / "tensorboard"), purge_step=done + 1 if done else None)
         self.epochs, self.steps = epochs, steps

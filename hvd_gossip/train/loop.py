@@ -89,7 +89,7 @@ class Training:
 
     def run(self) -> Path:
         """All epochs that are not done yet."""
-        about = configuration.flat(configuration.nested(self.config))
+        about = configuration.identity(self.config)
         checkpoints = Checkpoints(self.world, self.folder / "checkpoints", about)
         self._claim_folder()
         done = self._resume(checkpoints)
@@ -112,7 +112,7 @@ class Training:
 
     def _claim_folder(self) -> None:
         """Make the run folder and save the resolved configuration, unless it is of another run or in use."""
-        values = {"n": self.world.size, **configuration.nested(self.config)}
+        values = configuration.nested(self.config)
         mine = self.world.rank == 0
         self._claim = self.world.together(lambda: folders.claim(self.folder, values) if mine else None)
 

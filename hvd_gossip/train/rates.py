@@ -25,7 +25,7 @@ def factor(config: RateConfig, n: int, steps_per_epoch: int, steps: int) -> Call
     Warm-up over w steps: `1/s + (1 - 1/s) t/w` with s the scale; then the cosine `(1 + cos(pi p))/2`, or the factor
     to the power of milestones passed; p is the part of the steps after the warm-up that is done.
     """
-    warmup = min(round((config.warmup_epochs or 0.0) * steps_per_epoch), steps)
+    warmup = round(min((config.warmup_epochs or 0.0) * steps_per_epoch, steps))
     scaled = scale(config, n)
 
     def at(step: int) -> float:

@@ -57,6 +57,70 @@ def test_an_error_in_a_thread_ends_the_job(script):
     assert "ArithmeticError: in a thread" in job.err
 
 
+LEAVES = FAILS.replace('raise ArithmeticError("what went wrong at step 5")', "sys.exit(STATUS)").replace(
+    "import torch,", "import sys, torch,"
+)
+
+
+@pytest.mark.parametrize(("status", "expected"), [(3, 3), ("no data on this rank", 1)])
+def test_a_rank_that_leaves_with_an_error_ends_the_job(script, status, expected):
+    job = script(4, LEAVES.replace("ALGORITHM", "'dpsgd'").replace("STATUS", repr(status)))
+    assert job.status == expected
+    assert job.seconds < 30
+    assert f"Rank 2 of 4 left by sys.exit({status!r}), others go on; the job ends." in job.err
+
+
+SLOW_EXIT = """
+import sys, time, hvd_gossip.torch as hvd
+hvd.init()
+try:
+    sys.exit(7)  # caught: no failure
+except SystemExit:
+    pass
+time.sleep(2 * hvd.rank())
+sys.exit(0)
+"""
+
+
+def test_ranks_that_leave_one_after_the_other_are_no_failure(script):
+    job = script(2, SLOW_EXIT)
+    assert job.status == 0, job.text
+
+
+NULL = """
+import hvd_gossip.torch as hvd
+from mpi4py import MPI
+comm = MPI.COMM_WORLD.Split(0 if MPI.COMM_WORLD.rank == 0 else MPI.UNDEFINED)
+hvd.init(comm)
+MPI.COMM_WORLD.Barrier()
+"""
+
+
+def test_the_null_communicator_is_refused_and_the_job_ends(script):
+    job = script(2, NULL)
+    assert job.status != 0
+    assert "ValueError: got the null communicator" in job.err
+
+
+STALLS = """
+import time, torch, hvd_gossip.torch as hvd
+hvd.init()
+model = torch.nn.Linear(4, 2)
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), graph="ring")
+model(torch.ones(1, 4)).sum().backward()
+optimizer.step()
+if hvd.rank() == 1:
+    time.sleep(4)
+optimizer.step()
+"""
+
+
+def test_a_rank_that_waits_long_says_for_whom(script):
+    job = script(2, STALLS, HVD_GOSSIP_STALL_SECONDS="1")
+    assert job.status == 0, job.text
+    assert job.err.count("rank 0 has waited 1 s for one of ranks 1: have all ranks the same number of steps") == 1
+
+
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_to_mpirun_ends_every_rank(tmp_path, by):
     path = tmp_path / "forever.py"

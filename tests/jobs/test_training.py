@@ -35,6 +35,8 @@ def newest(run: Path) -> Path:
         (["--epochs", "-3"], "epochs"),
         (["--data.batch_sise", "3"], "data.batch_sise"),
         (["--task", "cifar10"], "name the folder with data_batch_1"),
+        (["--seed", "18446744073709551616"], "expected at most 4294967295"),
+        (["--data.dirichlet", "1e308"], "expected at most 1e+06"),
         (["--optimizer.nesterov", "true", "--optimizer.momentum", "0"], "needs optimizer.name sgd"),
     ],
 )
@@ -98,8 +100,14 @@ def test_damaged_and_foreign_checkpoints_are_refused_and_left_as_they_are(train,
     good.unlink()
     refused("rank_00001.pt is missing", 2)
     good.write_bytes(saved[good])
-    (newest(run) / "manifest.json").write_text("{")
+    manifest = newest(run) / "manifest.json"
+    manifest.write_text("{")
     refused("manifest.json is damaged", 2)
+    manifest.write_bytes(saved[manifest].replace(b'"epoch": 2', b'"epoch": 1'))
+    refused("is of another run or epoch", 2)
+    manifest.write_bytes(saved[manifest])
+    (run / "metrics.jsonl").unlink()
+    refused("metrics.jsonl holds 0 epochs, the checkpoint is of epoch 2", 2)
     shutil.rmtree(run)
     run.mkdir()
     (run / "thesis.txt").write_text("mine")
@@ -147,6 +155,12 @@ def test_the_yaml_file_and_the_flags(train, tmp_path):
     assert (saved["graph"], saved["epochs"], saved["data"]["batch_size"]) == ("ring", 1, 16)
     assert (saved["rate"]["scaling"], saved["rate"]["base"], saved["model"], saved["n"]) == ("sqrt", 0.02, "cnn", 1)
     assert len(records(run)) == 1
+    # What a run has saved is what another can be started from.
+    again = train(1, "--config", str(run / "config.yaml"), "--run", str(tmp_path / "again"))
+    assert again.status == 0, again.text
+    assert records(tmp_path / "again") == records(run)
+    other = train(2, "--config", str(run / "config.yaml"), "--run", str(tmp_path / "other"))
+    assert "got n = 1, but this job has 2 ranks" in other.err
     assert list((run / "tensorboard").iterdir())
 
 
@@ -183,3 +197,15 @@ def test_workers_of_a_script_do_not_become_ranks(script, method):
     job = script(2, WITH_WORKERS.replace("METHOD", method))
     assert job.status == 0, job.text
     assert job.out.count("all read") == 2
+
+
+def test_help_and_reports_are_printed_once(run, train, tmp_path):
+    job = run(2, "hvd-gossip", "train", "--help")
+    assert (job.status, job.out.count("usage:")) == (0, 1)
+    assert train(2, "--epochs", "1", "--run", str(tmp_path / "run")).status == 0
+    job = run(2, "hvd-gossip", "report", tmp_path / "run")
+    assert (job.status, job.out.count("dpsgd, exponential")) == (0, 1)
+    assert "\x1b" not in job.out
+    job = run(2, "hvd-gossip", "report", tmp_path / "none")
+    assert job.status == 2
+    assert job.err.count("is no run folder") == 1

@@ -358,3 +358,32 @@ def test_models_that_differ_between_ranks_are_told(here):
         return
     with pytest.raises(ValueError, match="trained parameters .* differs between ranks: rank 0 has"):
         wrap(module, OPTIMIZERS["sgd"](module.parameters()))
+
+
+def test_a_compiled_training_step_calls_the_optimizer_as_it_is(here):
+    module = model()
+    optimizer = wrap(module, OPTIMIZERS["sgd"](module.parameters()), "dpsgd", "complete")
+
+    @torch.compile(backend="eager")
+    def training_step(inputs, labels):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(module(inputs), labels)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    for step in range(3):
+        training_step(*batch(10 * here.rank + step))
+    assert optimizer.gossip.round == 3
+    assert hvd.consensus_distance(module) < 1e-6
+
+
+def test_copies_are_refused_and_say_what_to_copy(here):
+    import pickle
+
+    module = model()
+    optimizer = wrap(module, OPTIMIZERS["sgd"](module.parameters()))
+    for copier in (copy.deepcopy, copy.copy, pickle.dumps):
+        with pytest.raises(ValueError, match=r"copy or save its state_dict\(\)"):
+            copier(optimizer)
+    assert pickle.loads(pickle.dumps(optimizer.state_dict())) == optimizer.state_dict()

@@ -8,7 +8,7 @@ import yaml
 from hvd_gossip.train.config import TrainConfig, nested
 from hvd_gossip.train.folders import claim
 
-VALUES = {"n": 4, **nested(TrainConfig())}
+VALUES = {**nested(TrainConfig()), "n": 4}
 
 
 def test_a_new_folder_gets_the_configuration(tmp_path):

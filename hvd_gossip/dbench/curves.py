@@ -70,7 +70,7 @@ def always_equal(run: Run) -> bool:
 
 
 def draw_curve(axis: Any, run: Run, name: str, value: Callable[[dict[str, Any]], float | None], index: int) -> bool:
-    """One run in one panel, with a band from the worst to the best replica under the accuracy; whether any is seen."""
+    """One run in one panel, with a band from the worst to the best replica under the accuracy; whether any is above 0."""
     color, line = COLORS[index % len(COLORS)], LINES[index // len(COLORS) % len(LINES)]
     epochs = [record["epoch"] for record in run.records]
     values = [float("nan") if value(record) is None else value(record) for record in run.records]
@@ -80,4 +80,4 @@ def draw_curve(axis: Any, run: Run, name: str, value: Callable[[dict[str, Any]],
         low = [100 * min(record["accuracies"]) for record in run.records]
         high = [100 * max(record["accuracies"]) for record in run.records]
         axis.fill_between(epochs, low, high, color=color, alpha=0.15, linewidth=0)
-    return any(number == number for number in values)
+    return any(number > 0 for number in values)

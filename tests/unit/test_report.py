@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from rich.console import Console
 
 from hvd_gossip.dbench import compare, curves
 from hvd_gossip.train.config import TrainConfig, nested
@@ -42,6 +44,10 @@ def test_runs_that_look_alike_are_told_apart(tmp_path: Path) -> None:
         f"dpsgd, exponential [{tmp_path / 'b'}]",
         "dpsgd, ring",
     ]
+    console = Console(width=300, record=True, file=io.StringIO())
+    console.print(compare.table(runs))
+    shown = console.export_text()
+    assert all(label in shown for label in compare.labels(runs))
 
 
 def test_numbers_of_replicas_stand_in_labels_and_title_where_they_differ(tmp_path: Path) -> None:

@@ -27,10 +27,12 @@ check() {
   "$@" || status=$?
   echo "$name $status" >>"$results/checks"
 }
+# mpirun gives its ranks a terminal also where there is none.
+if [ -t 1 ]; then color=yes; else color=no; fi
 # tests NAME COMMAND…: a pytest run, counted test by test from its junit file.
 tests() {
   local name=$1; shift
-  check "$name" "$@" -p no:cacheprovider --junitxml="$results/$name.xml"
+  check "$name" "$@" --color="$color" -p no:cacheprovider --junitxml="$results/$name.xml"
 }
 
 case " $parts " in *" lint "*)

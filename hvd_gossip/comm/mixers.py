@@ -75,10 +75,10 @@ class NeighborMixer:
         with timed(self.traffic):
             graph = self.graphs[self._topology]
             for buffer in buffers:
-                self._average(graph, self._row, buffer)
+                messages = self._average(graph, self._row, buffer)
                 degree = len(self._row.destinations)
                 self.traffic.bytes += degree * buffer.nbytes
-                self.traffic.messages += degree * -(-buffer.nbytes // self._average.chunk_bytes)
+                self.traffic.messages += degree * messages
 
     def free(self) -> None:
         """Free the graph communicators."""

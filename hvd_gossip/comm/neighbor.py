@@ -43,8 +43,8 @@ class NeighborAverage:
         self.chunk_bytes = chunk_bytes
         self._received: dict[int, Tensor] = {}
 
-    def __call__(self, graph: Distgraphcomm, row: Row, buffer: Tensor) -> None:
-        """`x <- W x` in place for this rank's row.
+    def __call__(self, graph: Distgraphcomm, row: Row, buffer: Tensor) -> int:
+        """`x <- W x` in place for this rank's row; returns how many messages each neighbour was sent.
 
         Args:
             graph: the communicator whose neighbours are those of `row`, in the same order.
@@ -57,13 +57,13 @@ class NeighborAverage:
         check_buffer(buffer)
         if buffer.is_cuda:
             staged = buffer.to("cpu")
-            self(graph, row, staged)
+            messages = self(graph, row, staged)
             buffer.copy_(staged)
-            return
+            return messages
         values = torch.view_as_real(buffer).flatten() if buffer.is_complex() else buffer
-        chunks = values.split(max(1, self.chunk_bytes // values.element_size()))
+        chunks = values.split(max(1, self.chunk_bytes // values.element_size())) if values.numel() else ()
         pending: tuple[Request, Tensor, Tensor] | None = None
-        for index, chunk in enumerate(chunks if values.numel() else ()):
+        for index, chunk in enumerate(chunks):
             received = self._space(index % 2, len(row.sources), chunk)
             request = graph.Ineighbor_allgather(_bytes(chunk), _bytes(received, chunk))
             if pending is not None:
@@ -71,6 +71,7 @@ class NeighborAverage:
             pending = (request, chunk, received)
         if pending is not None:
             _finish(*pending, row)
+        return len(chunks)
 
     def _space(self, half: int, degree: int, chunk: Tensor) -> Tensor:
         """Room for what `degree` neighbours send, shape [degree, len(chunk)], reused from call to call."""

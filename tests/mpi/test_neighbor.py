@@ -97,10 +97,11 @@ def test_chunks_below_one_number_are_refused():
 def test_bytes_and_messages_are_counted_exactly(here):
     mixer = mixers.NeighborMixer(here, Static(ring(here.size)), chunk_bytes=100)
     mixer.begin(0, 0)
-    mixer.mix([torch.zeros(250), torch.zeros(0), torch.zeros(3, dtype=torch.float64)])
+    mixer.mix([torch.zeros(250), torch.zeros(0), torch.zeros(25, dtype=torch.float64)])
     degree = len(ring(here.size).row(here.rank).destinations)
-    assert mixer.traffic.bytes == degree * (1000 + 24)
-    assert mixer.traffic.messages == degree * (10 + 0 + 1)
+    assert mixer.traffic.bytes == degree * (1000 + 200)
+    # 25 numbers fit into 100 bytes in single precision, 12 in double.
+    assert mixer.traffic.messages == degree * (10 + 0 + 3)
     mixer.free()
 
 

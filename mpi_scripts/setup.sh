@@ -87,7 +87,7 @@ PY
 
 build_horovod() {
   need_build_tools "$venv/bin/python"
-  say "building Horovod $horovod for this torch and this MPI (about 4 minutes on 2 cores; the wheel is kept)"
+  say "building Horovod $horovod for this torch and this MPI (some minutes on 2 cores; the wheel is kept)"
   local log=$venv/horovod-build.log
   local settings=(CMAKE_TOOLCHAIN_FILE="$here/horovod-toolchain.cmake" MAKEFLAGS="-j$(nproc)"
     CMAKE_POLICY_VERSION_MINIMUM=3.5 HVD_GOSSIP_MPI_KIND="$mpi"

@@ -19,6 +19,9 @@ LIMIT = 100
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        # A test starts up to a dozen jobs, each with a limit of its own.
+        item.add_marker(pytest.mark.timeout(12 * LIMIT))
     if shutil.which("mpirun") is None:
         for item in items:
             item.add_marker(pytest.mark.skip(reason="no mpirun on the PATH: source mpi_scripts/env.sh"))

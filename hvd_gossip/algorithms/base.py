@@ -6,6 +6,7 @@ hold one replica, and in a simulator, where they hold all replicas stacked.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -15,7 +16,7 @@ State = Any
 """What an algorithm remembers between steps: a named tuple of buffers, or None."""
 
 
-class Algorithm:
+class Algorithm(ABC):
     """One step of training seen from the parameters x, the gradient g and the local optimizer's update.
 
     A step has two halves, so that a user may clip or unscale between them: `gradient`, which may replace g by what
@@ -39,6 +40,6 @@ class Algorithm:
         """Replace g in place by the direction that the local optimizer shall use."""
         return state
 
+    @abstractmethod
     def step(self, x: Buffers, update: Callable[[], None], mixer: Mixer, state: State) -> State:
         """Move x in place; `update()` is the local optimizer's own step, `x <- x + u(x, g)`."""
-        raise NotImplementedError

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,6 +25,9 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 1 << 20
 """Bytes exchanged in one call: received rows are still in cache when they are added, and counts stay far below 2^31."""
+
+STALL_SECONDS = float(os.environ.get("HVD_GOSSIP_STALL_SECONDS", "60"))
+"""Seconds after which a rank that waits says for whom."""
 
 
 class NeighborAverage:
@@ -97,7 +99,7 @@ def _bytes(tensor: Tensor, per_neighbor: Tensor | None = None) -> list:
 
 def _finish(request: Request, chunk: Tensor, received: Tensor, row: Row) -> None:
     """Wait for the neighbours' chunks and add them with their weights, in the order of the sources."""
-    wait(request, lambda: f"one of ranks {ranks_text(np.union1d(row.sources, row.destinations).tolist())}")
+    wait(request, lambda: f"one of ranks {ranks_text(sorted({*row.sources.tolist(), *row.destinations.tolist()}))}")
     dtype = accumulation_dtype(chunk.dtype)
     total = chunk.to(dtype).mul_(row.self_weight) if dtype != chunk.dtype else chunk.mul_(row.self_weight)
     for weight, neighbor in zip(row.source_weights.tolist(), received, strict=True):
@@ -109,12 +111,12 @@ def _finish(request: Request, chunk: Tensor, received: Tensor, row: Row) -> None
 def wait(request: Request, whom: Callable[[], str], spins: int = 50, nap: float = 5e-5, longest: float = 1e-3) -> None:
     """Wait without stealing the core from a rank that computes: test a few times, then sleep in between.
 
-    After `HVD_GOSSIP_STALL_SECONDS` (default 60) it warns once and goes on waiting.
+    After `STALL_SECONDS` it warns once and goes on waiting.
     """
     for _ in range(spins):
         if request.Test():
             return
-    begin, limit = time.monotonic(), float(os.environ.get("HVD_GOSSIP_STALL_SECONDS", "60"))
+    begin, limit = time.monotonic(), STALL_SECONDS
     while not request.Test():
         time.sleep(nap)
         nap = min(2 * nap, longest)

@@ -122,11 +122,24 @@ _current: World | None = None
 def start(comm: Intracomm | None = None) -> World:
     """Make the world that `current` returns; a second call leaves it as it is."""
     global _current
+    ending.end_job_on_uncaught_error()
+    check_communicator(comm)
     if _current is None:
-        ending.end_job_on_uncaught_error()
         _current = World(comm)
         ending.leave_together(_current.comm)
     return _current
+
+
+def check_communicator(comm: Any) -> None:
+    """Refuse what is no communicator, or one of which this process is no part; None means all processes.
+
+    Raises:
+        ValueError: says which of the two.
+    """
+    if comm is not None and not hasattr(comm, "Dup"):
+        raise ValueError(f"got comm of type {type(comm).__name__}: expected an mpi4py communicator, or nothing")
+    if comm is not None and not comm:
+        raise ValueError("got the null communicator: only its ranks call init, the others train nothing")
 
 
 def current() -> World:

@@ -86,6 +86,11 @@ def images(pixels: np.ndarray, labels: np.ndarray, mean: np.ndarray, deviation: 
     return Images(torch.from_numpy(inputs.astype(np.float32)), torch.from_numpy(np.asarray(labels, dtype=np.int64)))
 
 
+def labelled(pixels: np.ndarray, labels: np.ndarray, classes: int) -> bool:
+    """Whether there is one label for each image, and each is one of 0 … classes − 1."""
+    return len(pixels) == len(labels) and labels.min(initial=0) >= 0 and labels.max(initial=0) < classes
+
+
 def normalized_pair(train: tuple[np.ndarray, np.ndarray], test: tuple[np.ndarray, np.ndarray]) -> tuple[Images, Images]:
     """Both sets, normalized by the mean and deviation of each channel of the training set."""
     mean = train[0].mean(axis=(0, 2, 3), dtype=np.float64)

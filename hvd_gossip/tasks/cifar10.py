@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hvd_gossip.tasks.base import Recipe, Task, normalized_pair
+from hvd_gossip.tasks.base import Recipe, Task, labelled, normalized_pair
 from hvd_gossip.tasks.folder import find_folder
 
 TRAIN = tuple(f"data_batch_{i}" for i in range(1, 6))
@@ -70,7 +70,7 @@ def read_batch(path: Path) -> tuple[np.ndarray, np.ndarray]:
         with path.open("rb") as file:
             batch = _BatchUnpickler(file, encoding="bytes").load()
         pixels, labels = np.asarray(batch[b"data"], np.uint8), np.asarray(batch[b"labels"], np.int64)
-        if len(pixels) != len(labels) or labels.min(initial=0) < 0 or labels.max(initial=0) > 9:
+        if not labelled(pixels, labels, 10):
             raise ValueError(f"{len(pixels)} images and {len(labels)} labels, expected as many labels of 0 to 9")
         return pixels.reshape(-1, 3, 32, 32) / np.float32(255), labels
     except Exception as error:

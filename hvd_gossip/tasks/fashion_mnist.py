@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hvd_gossip.tasks.base import Task, normalized_pair
+from hvd_gossip.tasks.base import Task, labelled, normalized_pair
 from hvd_gossip.tasks.folder import find_folder
 
 FILES = (
@@ -46,7 +46,7 @@ def check_pair(path: Path, pixels: np.ndarray, labels: np.ndarray) -> None:
     Raises:
         ValueError: other dimensions, unequal counts, or a label that is none of the ten classes.
     """
-    if pixels.ndim != 3 or labels.ndim != 1 or len(pixels) != len(labels) or labels.max(initial=0) > 9:
+    if pixels.ndim != 3 or labels.ndim != 1 or not labelled(pixels, labels, 10):
         raise ValueError(
             f"{path}: got images of shape {pixels.shape} and labels of shape {labels.shape} up to "
             f"{labels.max(initial=0)}, expected as many labels of 0 to 9 as images"

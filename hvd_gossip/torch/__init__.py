@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hvd_gossip.comm import ending, horovod_allreduce, world
+from hvd_gossip.comm import horovod_allreduce, world
 from hvd_gossip.torch.averaging import averaged, consensus_distance
 from hvd_gossip.torch.collectives import (
     Adasum,
@@ -65,11 +65,6 @@ def init(comm: Intracomm | None = None) -> None:
         RuntimeError: the launcher started several processes, but MPI sees one.
         ValueError: something else than a communicator of which this process is a part.
     """
-    ending.end_job_on_uncaught_error()
-    if comm is not None and not hasattr(comm, "Dup"):
-        raise ValueError(f"got comm of type {type(comm).__name__}: expected an mpi4py communicator, or nothing")
-    if comm is not None and not comm:
-        raise ValueError("got the null communicator: only its ranks call init, the others train nothing")
     world.start(comm)
 
 

@@ -93,23 +93,22 @@ class Checkpoints:
         return epoch, self.world.together(lambda: self._read(place, epoch))
 
     def _read(self, place: Path, epoch: int) -> dict[str, Any]:
-        manifest = self._manifest(place)
-        if manifest["epoch"] != epoch or manifest["config"] != self.about:
-            raise ValueError(f"checkpoint {place} is of another run or epoch: {MANIFEST} does not fit; remove {place}")
+        digests = self._digests(place, epoch)
         path = self._file(place)
         advice = f"restore it, or remove {place} to go on from an older checkpoint"
         if not path.exists():
             raise ValueError(f"checkpoint {path} is missing: {advice}")
         data = path.read_bytes()
-        if digest(data) != manifest["digests"][self.world.rank]:
+        if digest(data) != digests[self.world.rank]:
             raise ValueError(f"checkpoint {path} is damaged (its content does not match {MANIFEST}): {advice}")
         return torch.load(io.BytesIO(data), weights_only=True)
 
-    def _manifest(self, place: Path) -> dict[str, Any]:
+    def _digests(self, place: Path, epoch: int) -> list[str]:
+        """The digests of all ranks' files, from a manifest that is of this run, epoch and number of ranks."""
         try:
             manifest = json.loads((place / MANIFEST).read_text())
             known, size, digests = manifest["format"], manifest["size"], list(manifest["digests"])
-            manifest["epoch"], manifest["config"]
+            about = (manifest["epoch"], manifest["config"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ValueError(
                 f"checkpoint {place / MANIFEST} is damaged: {error!r}; restore it or remove {place}"
@@ -121,4 +120,6 @@ class Checkpoints:
                 f"checkpoint {place} is of {size} ranks, this job has {self.world.size}: start as many, or use another "
                 "run folder"
             )
-        return manifest
+        if about != (epoch, self.about):
+            raise ValueError(f"checkpoint {place} is of another run or epoch: {MANIFEST} does not fit; remove {place}")
+        return digests

@@ -39,6 +39,21 @@ def parse(text: str) -> tuple[str, dict[str, Option]]:
     return name, options
 
 
+def label(name: str, **options: Any) -> str:
+    """The short form of a name with its options; those that are None are left out.
+
+    Example:
+        >>> label("ring_lattice", k=10, seed=None)
+        'ring_lattice:k=10'
+    """
+    told = ",".join(
+        f"{option}={str(value).lower() if isinstance(value, bool) else value}"
+        for option, value in options.items()
+        if value is not None
+    )
+    return f"{name}:{told}" if told else name
+
+
 def convert(value: str) -> Option:
     """Turn the text of an option into a bool, int, finite float or str, whichever fits first."""
     if value.lower() in ("true", "false"):
@@ -75,12 +90,28 @@ def build(what: str, text: str, table: Mapping[str, Callable[..., Any]], **fixed
     """
     name, options = parse(text)
     choose(what, name, table)
-    factory = table[name]
+    return make(what, text, table[name], name, options, **fixed)
+
+
+def make(
+    what: str,
+    text: str,
+    factory: Callable[..., Any],
+    name: str,
+    options: Mapping[str, Option],
+    also: Collection[str] = (),
+    **fixed: Any,
+) -> Any:
+    """Call a factory with options that it has; `also` names options that exist and are dealt with elsewhere.
+
+    Raises:
+        ValueError: an option is unknown, or a value does not fit.
+    """
     known = [option for option in inspect.signature(factory).parameters if option not in fixed]
     for option in options:
-        if not known:
+        if not (known or also):
             raise ValueError(f"{what} {name!r} has no options, got {option!r}")
-        choose(f"option of {what} {name!r}", option, known)
+        choose(f"option of {what} {name!r}", option, [*known, *also])
     try:
         return factory(**fixed, **options)
     except (TypeError, ValueError) as error:

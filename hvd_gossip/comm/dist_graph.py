@@ -12,6 +12,7 @@ import numpy as np
 from hvd_gossip.comm import mpi as MPI
 from hvd_gossip.comm.world import World
 from hvd_gossip.graphs import Row, Topology
+from hvd_gossip.graphs.seeds import hash64
 
 if TYPE_CHECKING:
     from mpi4py.MPI import Distgraphcomm
@@ -101,11 +102,8 @@ def check_edges(world: World, row: Row, name: str) -> None:
 
 
 def edge_hash(sources: np.ndarray, destinations: np.ndarray) -> np.ndarray:
-    """A well-mixed 64-bit number for each edge (the finalizer of splitmix64)."""
-    mixed = sources.astype(np.uint64) << np.uint64(32) | destinations.astype(np.uint64)
-    mixed = (mixed + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
+    """A well-mixed 64-bit number for each edge."""
+    return hash64(sources.astype(np.uint64) << np.uint64(32) | destinations.astype(np.uint64))
 
 
 def raise_edge(world: World, row: Row, name: str, error: str | None) -> None:

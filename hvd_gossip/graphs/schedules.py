@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Protocol
 
-from hvd_gossip import specification
-from hvd_gossip.graphs import static
-from hvd_gossip.graphs.topology import Topology
+from hvd_gossip.graphs.topology import Topology, replicas
 
 
 class Schedule(Protocol):
@@ -32,48 +31,82 @@ class Schedule(Protocol):
 class Static:
     """The same graph in every round.
 
+    Attributes:
+        degree: the largest number of replicas that one hears, or that hear it.
+
     Example:
-        >>> Static(static.ring(8))(round=5).name
+        >>> from hvd_gossip.graphs import ring
+        >>> Static(ring(8))(round=5).name
         'ring'
     """
 
     period: int | None = 1
+    random = False
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
         self.name = topology.name
         self.n = topology.n
 
+    @property
+    def degree(self) -> int:
+        return max(int(degrees.max()) for degrees in self.topology.degrees())
+
     def __call__(self, round: int, epoch: int = 0) -> Topology:
         return self.topology
 
-
-GRAPHS: dict[str, Callable[..., Topology]] = {
-    "complete": static.complete,
-    "exponential": static.exponential,
-    "ring": static.ring,
-}
+    def __repr__(self) -> str:
+        return f"Static({self.topology!r})"
 
 
-def schedule(graph: str | Topology | Schedule, n: int) -> Schedule:
-    """The schedule that a user's `graph` argument means.
+class Varying:
+    """Graphs that change: a function of round and epoch, with what is known of it. Users' own functions go here.
 
     Args:
-        graph: a name as `"ring"`, with options as `"name:option=value"`; a `Topology`; or a `Schedule` of one's own.
-        n: the number of replicas it has to fit.
+        name: equal on all ranks; it has to tell this schedule from others.
+        n: number of replicas.
+        function: (round, epoch) to a Topology of n replicas; a pure function, so that all ranks agree and a resumed run
+            goes on exactly. With a period it is asked for rounds below the period only.
+        period: after how many rounds the graphs come round again, whatever the epoch; None where they do not.
+        degree: the largest number of replicas that one hears, or that hear it, in any round; None where not known.
+        random: whether rounds are drawn at random, independently of each other.
+        second_moment: of a random schedule, the second eigenvalue of E[W^T W], where a closed form is known.
 
     Raises:
-        ValueError: unknown name or option, or a graph made for another n.
+        ValueError: period or degree is no fitting integer; when called, the function gives no graph of n replicas.
 
     Example:
-        >>> schedule("exponential", 8)(round=0).row(0).sources.tolist()
-        [4, 6, 7]
+        >>> from hvd_gossip.graphs import complete, ring
+        >>> mine = Varying("mine", 8, lambda round, epoch: ring(8) if epoch < 5 else complete(8), degree=7)
+        >>> mine(round=100, epoch=4).name, mine(round=125, epoch=5).name
+        ('ring', 'complete')
     """
-    if isinstance(graph, str):
-        return Static(specification.build("graph", graph, GRAPHS, n=n))
-    found: Schedule = Static(graph) if isinstance(graph, Topology) else graph
-    if not callable(found) or not hasattr(found, "n") or not hasattr(found, "name"):
-        raise ValueError(f"got graph = {graph!r}: expected a name, a Topology or a Schedule")
-    if found.n != n:
-        raise ValueError(f"graph {found.name!r} is made for {found.n} replicas, but this job has {n} ranks")
-    return found
+
+    def __init__(
+        self,
+        name: str,
+        n: int,
+        function: Callable[[int, int], Topology],
+        period: int | None = None,
+        degree: int | None = None,
+        random: bool = False,
+        second_moment: float | None = None,
+    ) -> None:
+        self.name, self.n = name, replicas(name, n)
+        if period is not None and (isinstance(period, bool) or not isinstance(period, int) or period < 1):
+            raise ValueError(f"graph {name!r}: got period = {period!r}, expected an integer of at least 1, or None")
+        self.period, self.degree = period, degree
+        self.random, self.second_moment = random, second_moment
+        self._function = lru_cache(maxsize=period or 4)(function)
+
+    def __call__(self, round: int, epoch: int = 0) -> Topology:
+        found = self._function(round, epoch) if self.period is None else self._function(round % self.period, 0)
+        if not isinstance(found, Topology) or found.n != self.n:
+            raise ValueError(
+                f"graph {self.name!r}: round {round}, epoch {epoch} gave {found!r}, expected a Topology of {self.n} "
+                "replicas"
+            )
+        return found
+
+    def __repr__(self) -> str:
+        return f"Varying({self.name!r}, n={self.n}, period={self.period})"

@@ -1,21 +1,29 @@
-"""Graphs that stay the same in every round.
+"""Graphs that stay the same in every round and look the same from every rank.
 
 Rows receive, rows sum to 1; every graph here has uniform weights 1/(degree + 1) and is doubly stochastic.
 """
 
 from __future__ import annotations
 
-from hvd_gossip.graphs.topology import Circulant, Topology, replicas
+import math
+from itertools import count, product, takewhile
+
+from hvd_gossip.graphs.cayley import Cayley, Circulant
+from hvd_gossip.graphs.registry import graph
+from hvd_gossip.graphs.topology import Topology, integer, replicas
+from hvd_gossip.specification import label
 
 
-def ring(n: int) -> Topology:
-    r"""Every replica hears the one before and the one after it.
+@graph
+def ring(n: int, directed: bool = False) -> Topology:
+    r"""Every replica hears the one before and the one after it, or the one before alone.
 
-    `W[i, i-1] = W[i, i] = W[i, i+1] = 1/3`; two replicas hear each other with weight 1/2, one hears nobody.
-    Gap `(2/3)(1 - cos(2 pi / n))` for n >= 3.
+    `W[i, i-1] = W[i, i] = W[i, i+1] = 1/3`; two replicas hear each other with weight 1/2, one hears nobody. Gap
+    `(2/3)(1 - cos(2 pi / n))` for n >= 3. Directed: `W[i, i-1] = W[i, i] = 1/2`, gap `1 - cos(pi / n)`.
 
     Args:
         n: number of replicas, at least 1.
+        directed: one direction only.
 
     Raises:
         ValueError: n is not an integer of at least 1.
@@ -26,19 +34,52 @@ def ring(n: int) -> Topology:
 
     Source: arXiv:1705.09056.
     """
-    return Circulant("ring", n, (-1, 1))
+    return Circulant(label("ring", directed=directed or None), n, (-1,) if directed else (-1, 1))
 
 
-def exponential(n: int) -> Topology:
-    r"""Replica i hears i - 1, i - 2, i - 4, … (mod n): directed, degree `ceil(log2 n)`.
+@graph
+def ring_lattice(n: int, k: int) -> Topology:
+    r"""Every replica hears its k nearest on a ring, k/2 on either side.
 
-    `W[i, i - 2^t mod n] = 1/(ceil(log2 n) + 1)` for `0 <= t < ceil(log2 n)`.
+    `W[i, i + s] = 1/(k + 1)` for `|s| <= k/2`. Gap `1 - (1 + 2 sum_{s=1}^{k/2} cos(2 pi s / n))/(k + 1)` unless a
+    later frequency has a larger modulus.
 
     Args:
         n: number of replicas, at least 1.
+        k: neighbours on both sides together, even, less than n (networkx's convention).
 
     Raises:
-        ValueError: n is not an integer of at least 1.
+        ValueError: k is odd, below 2, or not less than n.
+
+    Example:
+        >>> ring_lattice(8, k=4).row(0).sources.tolist()
+        [1, 2, 6, 7]
+
+    Source: arXiv:2509.12213 (Ada, our reading); networkx `watts_strogatz_graph(n, k, 0)`.
+    """
+    name = label("ring_lattice", k=k)
+    n, k = replicas(name, n), integer(name, "k", k, 2)
+    if k % 2:
+        raise ValueError(
+            f"graph {name!r}: got k = {k}: k counts the neighbours on both sides together, give {k - 1} or {k + 1}"
+        )
+    if k >= n:
+        raise ValueError(f"graph {name!r}: got k = {k} for {n} replicas, expected less than n; use 'complete'")
+    return Circulant(name, n, (shift for s in range(1, k // 2 + 1) for shift in (-s, s)))
+
+
+@graph
+def exponential(n: int, base: int = 2) -> Topology:
+    r"""Replica i hears i - 1, i - b, i - b^2, … (mod n): directed, degree `ceil(log_b n)`.
+
+    `W[i, i - b^t mod n] = 1/(ceil(log_b n) + 1)` for `0 <= t < ceil(log_b n)`.
+
+    Args:
+        n: number of replicas, at least 1.
+        base: b, at least 2.
+
+    Raises:
+        ValueError: n is not an integer of at least 1, or base not one of at least 2.
 
     Example:
         >>> exponential(6).row(0).sources.tolist()
@@ -46,10 +87,44 @@ def exponential(n: int) -> Topology:
 
     Source: arXiv:2110.13363.
     """
-    count = replicas("exponential", n)
-    return Circulant("exponential", count, tuple(-(1 << t) for t in range((count - 1).bit_length())))
+    name = label("exponential", base=None if base == 2 else base)
+    return Circulant(name, n, [-power for power in powers(name, n, base)])
 
 
+@graph
+def symmetric_exponential(n: int, base: int = 2) -> Topology:
+    r"""Replica i hears i ± 1, i ± b, i ± b^2, … (mod n), up to half way round: undirected.
+
+    `W[i, i ± b^t mod n] = 1/(degree + 1)` for `b^t <= n/2`.
+
+    Args:
+        n: number of replicas, at least 1.
+        base: b, at least 2.
+
+    Raises:
+        ValueError: n is not an integer of at least 1, or base not one of at least 2.
+
+    Example:
+        >>> symmetric_exponential(8).row(0).sources.tolist()
+        [1, 2, 4, 6, 7]
+
+    Source: arXiv:2110.13363 (the directed form).
+    """
+    name = label("symmetric_exponential", base=None if base == 2 else base)
+    near = [power for power in powers(name, n, base) if 2 * power <= n]
+    return Circulant(name, n, [sign * power for power in near for sign in (-1, 1)])
+
+
+def powers(name: str, n: int, base: int) -> list[int]:
+    """1, b, b², … below n, in integers."""
+    n, base = replicas(name, n), integer(name, "base", base, 2)
+    found = [1]
+    while found[-1] * base < n:
+        found.append(found[-1] * base)
+    return found if n > 1 else []
+
+
+@graph
 def complete(n: int) -> Topology:
     r"""Every replica hears every other: `W = 11^T/n`, one round averages exactly.
 
@@ -63,4 +138,114 @@ def complete(n: int) -> Topology:
         >>> complete(4).row(2).sources.tolist()
         [0, 1, 3]
     """
-    return Circulant("complete", n, tuple(range(1, replicas("complete", n))))
+    return Circulant("complete", n, range(1, replicas("complete", n)))
+
+
+@graph
+def hypercube(n: int) -> Topology:
+    r"""Replica i hears those whose number differs from i in one binary digit.
+
+    `W[i, i xor 2^t] = 1/(log2 n + 1)`; gap `2/(log2 n + 1)` from n = 4 on.
+
+    Args:
+        n: number of replicas, a power of two.
+
+    Raises:
+        ValueError: n is not a power of two.
+
+    Example:
+        >>> hypercube(8).row(5).sources.tolist()
+        [1, 4, 7]
+
+    Source: arXiv:2206.03093 (as a graph for training).
+    """
+    n = replicas("hypercube", n)
+    dimension = n.bit_length() - 1
+    if n != 1 << dimension:
+        raise ValueError(
+            f"graph 'hypercube': got n = {n}, expected a power of two: {1 << dimension} or {2 << dimension}; "
+            "hyper_hypercube and base_k take any n"
+        )
+    units = [tuple(int(axis == other) for other in range(dimension)) for axis in range(dimension)]
+    return Cayley("hypercube", (2,) * dimension or (1,), dict.fromkeys(units, 1 / (dimension + 1)))
+
+
+@graph
+def torus(n: int, shape: str | tuple[int, ...] | None = None, dimensions: int = 2) -> Topology:
+    r"""A grid closed in every direction: each replica hears the two next to it along every dimension.
+
+    `W[i, i ± e_a] = 1/(2 D + 1)` for the D dimensions longer than 1; along a dimension of length 2 both neighbours
+    are the same replica and its weight is doubled.
+
+    Args:
+        n: number of replicas.
+        shape: lengths of the dimensions, as (4, 6) or "4x6" (default: the most even shape).
+        dimensions: how many, where no shape is given.
+
+    Raises:
+        ValueError: the shape does not multiply to n, or n has no factors for an even one.
+
+    Example:
+        >>> torus(12).row(0).sources.tolist()
+        [1, 3, 4, 8]
+
+    Source: arXiv:2509.12213 (D_torus).
+    """
+    told = shape if shape is None or isinstance(shape, str) else "x".join(map(str, shape))
+    name = label("torus", shape=told, dimensions=None if dimensions == 2 else dimensions)
+    n = replicas(name, n)
+    lengths = balanced_shape(name, n, dimensions) if shape is None else read_shape(name, shape, n)
+    wide = [axis for axis, length in enumerate(lengths) if length > 1]
+    weights: dict[tuple[int, ...], float] = {}
+    for axis, step in product(wide, (-1, 1)):
+        shift = tuple(step % lengths[axis] if axis == other else 0 for other in range(len(lengths)))
+        weights[shift] = weights.get(shift, 0.0) + 1 / (2 * len(wide) + 1)
+    return Cayley(name, lengths, weights)
+
+
+def read_shape(name: str, shape: str | tuple[int, ...], n: int) -> tuple[int, ...]:
+    """Lengths from (4, 6) or "4x6"; their product is n."""
+    parts = shape.lower().split("x") if isinstance(shape, str) else [str(length) for length in shape]
+    if not parts or not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+        raise ValueError(f"graph {name!r}: got shape = {shape!r}, expected lengths of at least 1, for example 4x6")
+    lengths = tuple(int(part) for part in parts)
+    if math.prod(lengths) != n:
+        raise ValueError(f"graph {name!r}: a shape of {shape} holds {math.prod(lengths)} replicas, but there are {n}")
+    return lengths
+
+
+def balanced_shape(name: str, n: int, dimensions: int) -> tuple[int, ...]:
+    """The shape of so many dimensions whose lengths differ least, ascending.
+
+    Raises:
+        ValueError: a dimension would have length 1.
+    """
+    dimensions = integer(name, "dimensions", dimensions)
+    lengths: list[int] = []
+    rest = n
+    for left in range(dimensions, 1, -1):
+        fitting = takewhile(lambda length: length**left <= rest, count(1))  # noqa: B023 - used up at once
+        lengths.append(max(length for length in fitting if rest % length == 0))
+        rest //= lengths[-1]
+    if n > 1 and 1 in lengths:
+        raise ValueError(
+            f"graph {name!r}: {n} replicas make no torus of {dimensions} dimensions longer than 1: take "
+            f"{' or '.join(map(str, neighbouring_sizes(n, dimensions)))} replicas, give shape=1x{n} (a ring), or take "
+            "a graph that fits any number (exponential, ring_lattice, base_k)"
+        )
+    return tuple(sorted([*lengths, rest]))
+
+
+def neighbouring_sizes(n: int, dimensions: int) -> list[int]:
+    """The next smaller and the next larger number that has so many prime factors, repetitions counted."""
+
+    def splits(m: int) -> bool:
+        found, factor = 0, 2
+        while m > 1:
+            while m % factor == 0:
+                found, m = found + 1, m // factor
+            factor = factor + 1 if factor * factor <= m else max(m, factor + 1)
+        return found >= dimensions
+
+    below = next((m for m in range(n - 1, 1, -1) if splits(m)), None)
+    return [m for m in (below, next(m for m in count(n + 1) if splits(m))) if m is not None]

@@ -1,0 +1,89 @@
+"""What replicas drift to under W when its columns do not sum to 1, and whether they agree at all."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse import csgraph, linalg
+
+from hvd_gossip.graphs.topology import Topology
+
+LARGEST = 20_000
+"""Above so many replicas the limit is not computed for a warning."""
+
+
+def limit_weights(topology: Topology) -> np.ndarray:
+    r"""How much each replica counts in the mean that all of them drift to: `pi W = pi`, `sum pi = 1`.
+
+    `W^t -> 1 pi`: x tends to `sum_j pi_j x_j(0)`. W is doubly stochastic exactly where pi is even, 1/n each.
+
+    Returns:
+        A float64 array of shape [n].
+
+    Raises:
+        ValueError: the replicas do not all come to one value.
+
+    Example:
+        >>> from hvd_gossip.graphs import MatrixTopology
+        >>> limit_weights(MatrixTopology("drift", [[0.5, 0.5], [0.25, 0.75]])).round(3).tolist()
+        [0.333, 0.667]
+
+    Source: D. Levin, Y. Peres, Markov Chains and Mixing Times, section 1.5 (the stationary distribution).
+    """
+    require_agreement(topology)
+    balance = (topology.matrix().T - sp.eye_array(topology.n)).tolil()
+    balance[topology.n - 1, :] = 1.0
+    right = np.zeros(topology.n)
+    right[-1] = 1.0
+    return np.maximum(np.atleast_1d(linalg.spsolve(balance.tocsc(), right)), 0.0)
+
+
+def closed_classes(topology: Topology) -> list[int]:
+    """One replica of each group that hears nobody outside of itself: replicas come to one value if there is one."""
+    matrix = topology.matrix()
+    count, group = csgraph.connected_components(matrix, directed=True, connection="strong")
+    edges = matrix.tocoo()
+    hears_outside = np.zeros(count, dtype=bool)
+    hears_outside[group[edges.row[group[edges.row] != group[edges.col]]]] = True
+    return [int(np.argmax(group == index)) for index in np.flatnonzero(~hears_outside)]
+
+
+def require_agreement(topology: Topology) -> None:
+    """Refuse a graph that never brings all replicas to one value.
+
+    Raises:
+        ValueError: two groups never hear of each other.
+    """
+    roots = closed_classes(topology)
+    if len(roots) > 1:
+        raise ValueError(
+            f"graph {topology.name!r} is not connected: replicas {roots[0]} and {roots[1]} never hear of each other, "
+            f"not even through others ({len(roots)} separate groups); every replica must be reached"
+        )
+
+
+def checked(topology: Topology) -> Topology:
+    """The topology, after a warning if its W is not doubly stochastic.
+
+    Warns:
+        UserWarning: says what the replicas will drift to.
+    """
+    if not topology.doubly_stochastic:
+        warnings.warn(drift(topology), stacklevel=3)
+    return topology
+
+
+def drift(topology: Topology) -> str:
+    """What the columns of W do to the mean, in words."""
+    start = f"graph {topology.name!r}: W is not doubly stochastic, so replicas do not drift to their even mean"
+    advice = "weights=metropolis keeps the even mean where every edge has both directions"
+    if topology.n > LARGEST or len(closed_classes(topology)) > 1:
+        return f"{start}; {advice}"
+    counts = limit_weights(topology)
+    most, least = int(np.argmax(counts)), int(np.argmin(counts))
+    return (
+        f"{start} but to one in which replica {most} counts {counts[most]:.3g} and replica {least} {counts[least]:.3g} "
+        f"(even: {1 / topology.n:.3g}); {advice}"
+    )

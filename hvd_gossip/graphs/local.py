@@ -1,0 +1,68 @@
+"""Symmetric graphs given by a function from ranks to their neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+import numpy as np
+import scipy.sparse as sp
+
+from hvd_gossip.graphs.topology import Row, Topology
+
+Neighbours = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+class LocalTopology(Topology):
+    """A symmetric W whose rows come from a function, so that a rank needs nobody else's.
+
+    Args:
+        name: what the user called it.
+        n: the number of replicas.
+        key: tells this edge set from all others.
+        neighbours: int64 ranks of shape [m] to sources and float64 weights, both of shape [m, d]. A source may stand
+            several times, its weights are added; a place that is not needed names the rank itself with weight 0; what
+            is missing to a sum of 1 stays with the rank. It must say the same of an edge from both of its ends.
+
+    Example:
+        >>> neighbours = lambda ranks: ((ranks ^ 1)[:, None], np.full((len(ranks), 1), 0.5))
+        >>> LocalTopology("pairs", 4, "pairs", neighbours).row(2).sources.tolist()
+        [3]
+    """
+
+    def __init__(self, name: str, n: int, key: Hashable, neighbours: Neighbours) -> None:
+        super().__init__(name, n)
+        self._key, self._neighbours = key, neighbours
+
+    def row(self, rank: int) -> Row:
+        self.check_rank(rank)
+        found, weights = (values[0] for values in self._neighbours(np.array([rank], dtype=np.int64)))
+        sources, index = np.unique(found, return_inverse=True)
+        totals = np.bincount(index, weights=weights, minlength=len(sources))
+        others = (sources != rank) & (totals > 0)
+        sources, totals = sources[others].astype(np.int64), totals[others]
+        return Row(max(0.0, 1.0 - float(totals.sum())), sources, totals, sources)
+
+    @property
+    def edges(self) -> Hashable:
+        return (self.n, self._key)
+
+    def matrix(self) -> sp.csr_array:
+        ranks = np.arange(self.n)
+        sources, weights = self._neighbours(ranks)
+        weights = np.where(sources == ranks[:, None], 0.0, weights)
+        rest = np.maximum(0.0, 1.0 - weights.sum(axis=1))
+        columns = np.concatenate([sources, ranks[:, None]], axis=1).ravel()
+        values = np.concatenate([weights, rest[:, None]], axis=1).ravel()
+        starts = np.arange(0, columns.size + 1, sources.shape[1] + 1)
+        matrix = sp.csr_array((values, columns, starts), shape=(self.n, self.n))
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+        return matrix
+
+    @property
+    def symmetric(self) -> bool:
+        return True
+
+    @property
+    def doubly_stochastic(self) -> bool:
+        return True

@@ -1,0 +1,218 @@
+"""How fast graphs bring replicas together: spectral gap, rate of a period, second moment of random schedules.
+
+Gaps are taken by modulus: `1 - |lambda_2|`, the second largest modulus of an eigenvalue, for directed and non-normal W
+too. `||W - J||_2`, the worst case of a single round, is the same where W is normal.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse import linalg
+
+from hvd_gossip.graphs.cayley import Cayley
+from hvd_gossip.graphs.schedules import Schedule
+from hvd_gossip.graphs.seeds import generator
+from hvd_gossip.graphs.topology import Topology
+
+DENSE = 1_500
+"""Up to so many replicas all eigenvalues of a dense matrix are computed."""
+EXACT = 1e-11
+"""A factor below this is rounding: the average is exact."""
+
+
+class Estimate(NamedTuple):
+    """A value and its standard error; the error of a closed form is 0."""
+
+    value: float
+    error: float
+
+
+def spectral_gap(topology: Topology) -> float:
+    r"""`1 - |lambda_2(W)|`: what fraction of the disagreement a round takes away in the long run.
+
+    Closed form by a Fourier transform for graphs that look the same from every rank, all eigenvalues up to 1,500
+    replicas, sparse eigensolvers above.
+
+    Raises:
+        ValueError: the eigensolver did not converge.
+
+    Example:
+        >>> from hvd_gossip.graphs import ring
+        >>> round(spectral_gap(ring(12)), 5)
+        0.08932
+
+    Source: arXiv:1705.09056; L. Xiao, S. Boyd, doi:10.1016/j.sysconle.2004.02.022.
+    """
+    return 1.0 - second_modulus(topology)
+
+
+def second_modulus(topology: Topology) -> float:
+    """The second largest modulus of an eigenvalue of W; 0 for one replica."""
+    if topology.n == 1:
+        return 0.0
+    if isinstance(topology, Cayley):
+        return clean(np.abs(topology.eigenvalues()).ravel()[1:].max())
+    base = getattr(topology, "base", None)
+    if isinstance(base, Topology):
+        return second_modulus(base)
+    if topology.n <= DENSE:
+        return second_of(topology.matrix().toarray(), topology.symmetric)
+    return sparse_second(topology)
+
+
+def second_of(matrix: np.ndarray, symmetric: bool) -> float:
+    """The second largest modulus of an eigenvalue of a dense W."""
+    values = np.linalg.eigvalsh(matrix) if symmetric else np.linalg.eigvals(matrix)
+    return clean(np.sort(np.abs(values))[-2])
+
+
+def clean(modulus: float) -> float:
+    """A modulus within [0, 1], rounding taken off."""
+    return 0.0 if modulus < EXACT else min(1.0, float(modulus))
+
+
+def sparse_second(topology: Topology) -> float:
+    """The same by sparse eigensolvers: Lanczos or Arnoldi, and near 1 and -1 by inversion where that stalls."""
+    matrix = topology.matrix()
+    start = generator("eigenvector", 0).standard_normal(topology.n)
+    solver = linalg.eigsh if topology.symmetric else linalg.eigs
+    try:
+        found = solver(matrix, k=2, which="LM", v0=start, ncv=60, maxiter=60, return_eigenvectors=False)
+        return clean(np.sort(np.abs(found))[-2])
+    except linalg.ArpackNoConvergence:
+        pass
+    try:
+        if not topology.symmetric:
+            near = linalg.eigs(matrix.tocsc(), k=3, sigma=1 + 1e-6, v0=start, return_eigenvectors=False)
+            return clean(np.sort(np.abs(near))[-2])
+        high = linalg.eigsh(matrix.tocsc(), k=2, sigma=1 + 1e-9, v0=start, return_eigenvectors=False)
+        low = linalg.eigsh(matrix.tocsc(), k=1, sigma=-1 - 1e-9, v0=start, return_eigenvectors=False)
+        return clean(max(np.sort(high)[0], -low[0]))
+    except (linalg.ArpackError, RuntimeError) as error:
+        raise ValueError(
+            f"graph {topology.name!r}: the second eigenvalue of {topology.n} replicas did not converge: {error}"
+        ) from error
+
+
+def contraction(topology: Topology) -> float:
+    r"""`||W - 11^T/n||_2`: the largest factor by which one round changes the distance from the mean.
+
+    At least `|lambda_2|`, and equal to it where W is normal; above 1 is possible where W is not doubly stochastic.
+
+    Example:
+        >>> from hvd_gossip.graphs import exponential
+        >>> round(contraction(exponential(16)), 3)
+        0.6
+    """
+    n = topology.n
+    if isinstance(topology, Cayley):
+        return second_modulus(topology)
+    matrix = topology.matrix()
+    if n <= DENSE:
+        return clean(np.linalg.norm(matrix.toarray() - 1 / n, 2))
+    deviation = linalg.LinearOperator(
+        (n, n),
+        matvec=lambda x: matrix @ x - x.mean(),
+        rmatvec=lambda x: matrix.T @ x - x.mean(),
+        dtype=np.float64,
+    )
+    start = generator("singular vector", 0).standard_normal(n)
+    return float(linalg.svds(deviation, k=1, v0=start, return_singular_vectors=False)[0])
+
+
+def period_factor(schedule: Schedule, epoch: int = 0) -> float:
+    r"""The factor of a whole period: the second largest modulus of an eigenvalue of `W(T-1) … W(1) W(0)`.
+
+    Returns:
+        0 where the period averages exactly.
+
+    Raises:
+        ValueError: the schedule has no period.
+
+    Example:
+        >>> from hvd_gossip.graphs import base_k, one_peer_exponential
+        >>> period_factor(base_k(12, k=2)), round(period_factor(one_peer_exponential(12)), 3)
+        (0.0, 0.209)
+    """
+    if schedule.period is None:
+        raise ValueError(f"graph {schedule.name!r} has no period: see second_moment")
+    rounds = [schedule(t, epoch) for t in range(schedule.period)]
+    if len(rounds) == 1 or schedule.n == 1:
+        return second_modulus(rounds[0])
+    if all(isinstance(one, Cayley) and one.shape == rounds[0].shape for one in rounds):  # type: ignore[attr-defined]
+        spectra = np.prod([one.eigenvalues() for one in rounds], axis=0)  # type: ignore[attr-defined]
+        return clean(np.abs(spectra).ravel()[1:].max())
+    matrices = [one.matrix() for one in rounds]
+    probes = generator("probe", 0).standard_normal((schedule.n, 4))
+    mixed = probes
+    for matrix in matrices:
+        mixed = matrix @ mixed
+    if np.abs(mixed - mixed.mean(axis=0)).max() < EXACT:
+        return 0.0
+    return product_modulus(matrices)
+
+
+def product_modulus(matrices: list[sp.csr_array]) -> float:
+    """The second largest modulus of an eigenvalue of the product, the first factor applied first."""
+    n = matrices[0].shape[0]
+    if n <= DENSE:
+        product = np.eye(n)
+        for matrix in matrices:
+            product = matrix @ product
+        return second_of(product, symmetric=False)
+
+    def apply(x: np.ndarray) -> np.ndarray:
+        for matrix in matrices:
+            x = matrix @ x
+        return x
+
+    operator = linalg.LinearOperator((n, n), matvec=apply, dtype=np.float64)
+    start = generator("eigenvector", 0).standard_normal(n)
+    found = linalg.eigs(operator, k=2, ncv=60, v0=start, return_eigenvectors=False)
+    return clean(np.sort(np.abs(found))[-2])
+
+
+def second_moment(schedule: Schedule, samples: int = 400, seed: int = 0) -> Estimate:
+    r"""The second eigenvalue of `E[W^T W]`: for random W, `E||W x - mean||^2 <= lambda ||x - mean||^2`.
+
+    A closed form where the schedule has one. Otherwise half of the sampled rounds tell the worst direction v, the other
+    half estimate `E||W v||^2`, and the other way round; the error is that of the mean.
+
+    Args:
+        schedule: a random schedule; its first rounds are the sample.
+        samples: how many rounds.
+        seed: for a sparse eigensolver's start.
+
+    Example:
+        >>> from hvd_gossip.graphs import random_ring
+        >>> round(second_moment(random_ring(16)).value, 4)
+        0.2889
+
+    Source: arXiv:2002.01119; S. Boyd et al., doi:10.1109/TIT.2006.874516.
+    """
+    known = getattr(schedule, "second_moment", None)
+    if known is not None or schedule.n == 1:
+        return Estimate(float(known or 0.0), 0.0)
+    matrices = [schedule(t).matrix() for t in range(samples)]
+    halves = (matrices[::2], matrices[1::2])
+    values = [
+        float(np.square(matrix @ vector).sum())
+        for one, other in (halves, halves[::-1])
+        for vector in [worst_direction(one, seed)]
+        for matrix in other
+    ]
+    return Estimate(float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values))))
+
+
+def worst_direction(matrices: list[sp.csr_array], seed: int) -> np.ndarray:
+    """The unit vector orthogonal to 1 that these rounds leave largest on average."""
+    n = matrices[0].shape[0]
+    mean = sum((matrix.T @ matrix for matrix in matrices[1:]), matrices[0].T @ matrices[0]) / len(matrices)
+    if n <= DENSE:
+        return np.linalg.eigh(mean.toarray() - 1 / n)[1][:, -1]
+    deviation = linalg.LinearOperator((n, n), matvec=lambda x: mean @ x - x.mean(), dtype=np.float64)
+    start = generator("eigenvector", seed).standard_normal(n)
+    return linalg.eigsh(deviation, k=1, which="LA", v0=start)[1][:, 0]

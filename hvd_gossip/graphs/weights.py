@@ -1,0 +1,108 @@
+"""From edges to W: the rules by which the neighbours of a graph are weighted.
+
+Rows receive, rows sum to 1. With `d_i` the number of others that i hears, and W the graph's own weights:
+
+============  =============================================  ======================================================
+rule          W[i, j] for an edge j -> i                     doubly stochastic
+============  =============================================  ======================================================
+uniform       `1/(d_i + 1)`                                  where all degrees are equal
+metropolis    `1/(1 + max(d_i, d_j))`                        always; needs a symmetric graph
+max_degree    `1/(1 + largest degree of all)`                where every rank hears as many as hear it
+lazy          half of W, `(I + W)/2`                         where W is
+1/n           `1/n`                                          where every rank hears as many as hear it
+fastest       the symmetric W >= 0 with the largest gap      always; needs a symmetric graph and cvxpy
+============  =============================================  ======================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.sparse as sp
+
+from hvd_gossip import specification
+from hvd_gossip.graphs import fastest, limits
+from hvd_gossip.graphs.cayley import Cayley
+from hvd_gossip.graphs.matrix_topology import MatrixTopology
+from hvd_gossip.graphs.topology import Topology
+
+EdgeRule = Callable[[np.ndarray, np.ndarray, int, int], np.ndarray]
+"""Degrees of the hearing and of the heard end of each edge, the largest degree, n -> weights of the edges."""
+
+EDGE_RULES: dict[str, EdgeRule] = {
+    "uniform": lambda hearing, heard, largest, n: 1 / (1 + hearing),
+    "metropolis": lambda hearing, heard, largest, n: 1 / (1 + np.maximum(hearing, heard)),
+    "max_degree": lambda hearing, heard, largest, n: np.full(len(hearing), 1 / (1 + largest)),
+    "1/n": lambda hearing, heard, largest, n: np.full(len(hearing), 1 / n),
+}
+RULES = (*EDGE_RULES, "lazy", "fastest")
+NEED_SYMMETRY = ("metropolis", "fastest")
+
+
+def reweight(topology: Topology, rule: str) -> Topology:
+    r"""The edges of a graph with the weights of a rule.
+
+    Args:
+        topology: any graph; its own weights matter to the rule lazy alone.
+        rule: uniform, metropolis, max_degree, lazy, 1/n or fastest; see the table of this file.
+
+    Raises:
+        ValueError: unknown rule; a rule for symmetric graphs with a directed one; fastest without cvxpy.
+
+    Warns:
+        UserWarning: the new W is not doubly stochastic; says what the replicas will drift to.
+
+    Example:
+        >>> from hvd_gossip.graphs import ring
+        >>> reweight(ring(4), "lazy").row(0).self_weight.__round__(3)
+        0.667
+
+    Source: L. Xiao, S. Boyd, doi:10.1016/j.sysconle.2004.02.022 (metropolis, max_degree).
+    """
+    specification.choose("rule for weights", rule, RULES)
+    name = f"{topology.name} weights={rule}"
+    if isinstance(topology, Cayley) and rule == "lazy":
+        return topology.with_weights(name, scale=0.5)
+    if isinstance(topology, Cayley) and (rule not in NEED_SYMMETRY or topology.symmetric) and rule in EDGE_RULES:
+        degree = topology.degrees()[0][:1]
+        return topology.with_weights(name, float(EDGE_RULES[rule](degree, degree, int(degree[0]), topology.n)[0]))
+    matrix = topology.matrix()
+    if rule in NEED_SYMMETRY:
+        require_symmetry(topology, rule)
+    if rule == "fastest":
+        return MatrixTopology(name, fastest.fastest(matrix))
+    if rule == "lazy":
+        return limits.checked(MatrixTopology(name, (sp.eye_array(topology.n) + matrix) / 2))
+    edges = matrix.tocoo()
+    others = edges.row != edges.col
+    return limits.checked(MatrixTopology(name, weighted(topology.n, edges.row[others], edges.col[others], rule)))
+
+
+def require_symmetry(topology: Topology, rule: str) -> None:
+    """Refuse a directed graph, naming an edge that has no counterpart."""
+    pattern = topology.matrix().astype(bool).astype(np.int8)
+    single = (pattern - pattern.T).tocoo()
+    lacking = np.flatnonzero(single.data > 0)
+    if len(lacking):
+        i, j = int(single.row[lacking[0]]), int(single.col[lacking[0]])
+        raise ValueError(
+            f"weights {rule!r} need a symmetric graph, but {topology.name!r} is directed: replica {i} hears {j}, and "
+            f"{j} does not hear {i}; use uniform, max_degree or lazy"
+        )
+
+
+def weighted(n: int, rows: np.ndarray, columns: np.ndarray, rule: str) -> sp.csr_array:
+    """W of directed edges columns -> rows (each listed once) by a rule for edges."""
+    hears, heard_by = np.bincount(rows, minlength=n), np.bincount(columns, minlength=n)
+    largest = int(max(hears.max(), heard_by.max()))
+    return with_rest(n, rows, columns, EDGE_RULES[rule](hears[rows], hears[columns], largest, n))
+
+
+def with_rest(n: int, rows: np.ndarray, columns: np.ndarray, weights: np.ndarray) -> sp.csr_array:
+    """W whose diagonal takes what the edges leave of each row."""
+    rest = 1 - np.bincount(rows, weights=weights, minlength=n)
+    ranks = np.arange(n)
+    data = np.concatenate([weights, np.where(np.abs(rest) < 1e-12, 0.0, rest)])
+    indices = (np.concatenate([rows, ranks]), np.concatenate([columns, ranks]))
+    return sp.coo_array((data, indices), shape=(n, n)).tocsr()

@@ -12,6 +12,7 @@ EXTRAS = {
     "horovod": ["horovod==0.28.1"],
     "tasks": ["scikit-learn>=1.3"],
     "plots": ["matplotlib>=3.8"],
+    "optimal": ["cvxpy>=1.5"],
     "dev": [
         "hypothesis>=6.100",
         "mypy>=1.10",

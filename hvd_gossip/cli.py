@@ -1,4 +1,4 @@
-"""The command line: hvd-gossip train | report | doctor."""
+"""The command line: hvd-gossip train | graph | plan | report | doctor."""
 
 from __future__ import annotations
 
@@ -6,15 +6,25 @@ import contextlib
 import dataclasses
 import io
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from jsonargparse import ArgumentError, ArgumentParser, set_parsing_settings
+from jsonargparse.typing import NonNegativeInt, PositiveFloat, PositiveInt
 
 from hvd_gossip import __version__
 from hvd_gossip.comm import launcher, world
+from hvd_gossip.graphs import RULES
+from hvd_gossip.graphs.registry import listing
 from hvd_gossip.train import TrainConfig
+
+GRAPH_HELP = (
+    f"Graphs with their options: {listing()}. Options are given as NAME:option=value,…, capital ones must "
+    "be; weights=RULE is one of any graph; "
+    "file:PATH reads one edge SOURCE DESTINATION [WEIGHT] a line."
+)
 
 
 def make_parser() -> ArgumentParser:
@@ -35,6 +45,8 @@ def make_parser() -> ArgumentParser:
     train.add_argument("--config", action="config", help="YAML file with any of the options below")
     train.add_class_arguments(TrainConfig, None)
     commands.add_subcommand("train", train, help="train on all ranks of the job")
+    commands.add_subcommand("graph", graph_parser(), help="what a graph is worth: degrees, gap, rounds, price, picture")
+    commands.add_subcommand("plan", plan_parser(), help="which graph for this machine and number of replicas")
     report = ArgumentParser(exit_on_error=False, description="Runs side by side: a table and a picture of the curves.")
     report.add_argument("runs", nargs="+", type=str, help="run folders")
     report.add_argument("--plot", type=str, default=None, help="PNG file for the curves (default: no picture)")
@@ -42,6 +54,68 @@ def make_parser() -> ArgumentParser:
     doctor = ArgumentParser(exit_on_error=False, description="What this machine holds, and what does not fit together.")
     commands.add_subcommand("doctor", doctor, help="say what this machine holds and what does not fit together")
     return parser
+
+
+def graph_parser() -> ArgumentParser:
+    """Options of `graph`."""
+    parser = ArgumentParser(
+        exit_on_error=False,
+        description="Degrees, spectral gap, rounds to consensus and price of graphs; no MPI is needed. A schedule is "
+        "looked at over its period, or over 32 rounds, unless --round is given. Edges j -> i count one by one, an edge "
+        "in both directions twice. " + GRAPH_HELP,
+    )
+    parser.add_argument("graphs", nargs="+", type=str, help="short forms, for example ring torus base_k:k=2")
+    parser.add_argument("-n", "--n", type=PositiveInt, required=True, help="number of replicas")
+    parser.add_argument(
+        "--round", type=NonNegativeInt | None, default=None, help="look at the graph of this round alone"
+    )
+    parser.add_argument("--epoch", type=NonNegativeInt, default=0, help="for graphs that change with the epoch")
+    parser.add_argument("--seed", type=NonNegativeInt, default=0, help="for random graphs without a seed of their own")
+    parser.add_argument("--weights", type=str | None, default=None, help=f"rule for weights: {', '.join(RULES)}")
+    parser.add_argument("--json", action="store_true", help="one JSON object on a line for each graph")
+    parser.add_argument(
+        "--plot", type=str | None, default=None, help="PNG file: one graph drawn, or of several, how fast they agree"
+    )
+    add_price_options(parser)
+    return parser
+
+
+def plan_parser() -> ArgumentParser:
+    """Options of `plan`."""
+    parser = ArgumentParser(
+        exit_on_error=False,
+        description="Graphs ranked by the time they need until replicas agree, with allreduce among them. Without "
+        "--link, links are assumptions: shared memory of 20 GB/s inside nodes, 100 Gb/s between them.",
+    )
+    parser.add_argument("graphs", nargs="*", type=str, help="short forms (default: those that fit)")
+    parser.add_argument("-n", "--n", type=PositiveInt, required=True, help="number of replicas")
+    parser.add_argument("--ranks-per-node", type=PositiveInt, default=1, help="replicas on a node")
+    parser.add_argument(
+        "--link",
+        type=str,
+        action="append",
+        default=[],
+        help="inside:… or between:… with latency (s), bandwidth (bytes/s, each direction), overhead (s for each "
+        "message); for example between:latency=1.5e-6,bandwidth=25e9; may be given for both",
+    )
+    parser.add_argument("--seed", type=NonNegativeInt, default=0, help="for random graphs")
+    parser.add_argument("--plot", type=str | None, default=None, help="PNG file")
+    add_price_options(parser)
+    return parser
+
+
+def add_price_options(parser: ArgumentParser) -> None:
+    """Options of both."""
+    parser.add_argument(
+        "--parameters",
+        type=PositiveFloat,
+        default=25.6e6,
+        help="parameters of the model (the default is ResNet50's size)",
+    )
+    parser.add_argument("--wire-bytes", type=PositiveFloat, default=4.0, help="bytes of one parameter on the wire")
+    parser.add_argument(
+        "--epsilon", type=PositiveFloat, default=1e-3, help="part of the disagreement left at consensus"
+    )
 
 
 def train(arguments: Any) -> None:
@@ -56,18 +130,70 @@ def train(arguments: Any) -> None:
 
 def report(arguments: Any) -> None:
     """Print the table, draw the picture; under mpirun rank 0 alone does it."""
-    from rich.console import Console
-
     from hvd_gossip.dbench import compare, curves
-    from hvd_gossip.train.log import is_terminal
 
     if not first():
         return
     runs = [compare.read(Path(folder)) for folder in arguments.runs]
-    console = Console(force_terminal=is_terminal(), width=None if is_terminal() else 160)
-    console.print(compare.table(runs))
+    console().print(compare.table(runs))
     if arguments.plot:
         print(f"curves: {curves.draw(runs, Path(arguments.plot))}")
+
+
+def graph(arguments: Any) -> None:
+    """Print the table or JSON, draw the picture."""
+    from hvd_gossip import graph_report
+    from hvd_gossip.graphs.description import describe
+
+    if not first():
+        return
+    found, warned = graph_report.schedules(arguments.graphs, arguments.n, arguments.seed, arguments.weights)
+    for message in warned:
+        print(f"hvd-gossip: warning: {message}", file=sys.stderr)
+    told = [
+        describe(one, arguments.round, arguments.epoch, arguments.epsilon, arguments.parameters, arguments.wire_bytes)
+        for one in found
+    ]
+    if arguments.json:
+        print(*map(graph_report.as_json, told), sep="\n")
+    else:
+        console().print(graph_report.table(told))
+    if arguments.plot:
+        path = graph_report.picture(found, told, arguments.round, arguments.epoch, Path(arguments.plot))
+        print(f"picture: {path}", file=sys.stderr if arguments.json else sys.stdout)
+
+
+def plan(arguments: Any) -> None:
+    """Print the ranked table, draw the picture."""
+    from hvd_gossip import graph_report
+    from hvd_gossip.graphs import cost, planning
+
+    if not first():
+        return
+    machine = cost.Machine(arguments.ranks_per_node, **cost.links(arguments.link))
+    made = planning.plan(
+        arguments.n,
+        arguments.parameters,
+        machine,
+        arguments.epsilon,
+        arguments.wire_bytes,
+        tuple(arguments.graphs),
+        arguments.seed,
+    )
+    console().print(graph_report.plan_table(made, arguments.n, arguments.epsilon))
+    for name, why in made.left_out.items():
+        print(f"left out: {why if name in why else f'{name}: {why}'}")
+    if arguments.plot:
+        print(f"picture: {graph_report.plan_picture(made, arguments.n, arguments.epsilon, Path(arguments.plot))}")
+
+
+def console() -> Any:
+    """Where tables go: as wide as the terminal, or wide enough for any."""
+    from rich.console import Console
+
+    from hvd_gossip.train.log import is_terminal
+
+    return Console(force_terminal=is_terminal(), width=None if is_terminal() else 180)
 
 
 def doctor(arguments: Any) -> None:
@@ -79,7 +205,9 @@ def doctor(arguments: Any) -> None:
         print(text)
 
 
-COMMANDS = {"train": train, "report": report, "doctor": doctor}
+COMMANDS = {"train": train, "graph": graph, "plan": plan, "report": report, "doctor": doctor}
+ALONE = ("graph", "plan", "report")
+"""What rank 0 does alone."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -92,10 +220,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         chosen = parser.instantiate(arguments)[arguments.command]
     except (ArgumentError, TypeError, ValueError, OSError) as error:
         refuse(str(error))
+    if not first():
+        # What a graph does to the mean is the same on all ranks; rank 0 tells it.
+        warnings.filterwarnings("ignore", message="graph '.*W is not doubly stochastic")
     try:
         COMMANDS[arguments.command](chosen)
     except (ValueError, RuntimeError) as error:
-        if arguments.command == "report":
+        if arguments.command in ALONE:
             refuse(str(error), everywhere=False)
         # A mistake that only one rank has noticed is a fault: it ends the job with its traceback.
         if arguments.command == "train" and not getattr(error, "agreed", False):

@@ -54,6 +54,16 @@ def label(name: str, **options: Any) -> str:
     return f"{name}:{told}" if told else name
 
 
+def with_option(text: str, **options: Any) -> str:
+    """A short form with further options.
+
+    Example:
+        >>> with_option("ring_lattice:k=10", weights="lazy")
+        'ring_lattice:k=10,weights=lazy'
+    """
+    return text + ("," if ":" in text else ":") + label("", **options).removeprefix(":")
+
+
 def convert(value: str) -> Option:
     """Turn the text of an option into a bool, int, finite float or str, whichever fits first."""
     if value.lower() in ("true", "false"):
@@ -115,4 +125,6 @@ def make(
     try:
         return factory(**fixed, **options)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{what} {text!r}: {error}") from error
+        # Most factories name themselves already.
+        told = str(error)
+        raise ValueError(told if told.startswith(f"{what} '{name}") else f"{what} {text!r}: {told}") from error

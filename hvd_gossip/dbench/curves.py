@@ -8,11 +8,7 @@ from typing import Any
 
 from hvd_gossip.dbench import compare
 from hvd_gossip.dbench.compare import Run
-
-COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000")
-"""Okabe and Ito's colours, told apart by colour-blind readers too."""
-MARKERS = "osD^vPX"
-LINES = ("-", "--", ":", "-.")
+from hvd_gossip.pictures import COLORS, LINES, MARKERS, new_figure, save
 
 Panel = tuple[str, Callable[[dict[str, Any]], float | None], bool]
 PANELS: tuple[Panel, ...] = (
@@ -32,13 +28,7 @@ def draw(runs: list[Run], path: Path) -> Path:
     Raises:
         ValueError: matplotlib is not installed, or the file cannot be a PNG or not be written.
     """
-    if path.suffix.lower() != ".png":
-        raise ValueError(f"got {path} for the picture: expected a name that ends in .png")
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ValueError("the picture needs matplotlib: pip install 'hvd_gossip[plots]'") from error
-    figure = Figure(figsize=(14, 4.4), layout="constrained")
+    figure = new_figure(path, 14, 4.4)
     axes = figure.subplots(1, len(PANELS))
     names = compare.labels(runs)
     for axis, (title, value, logarithmic) in zip(axes, PANELS, strict=True):
@@ -53,12 +43,7 @@ def draw(runs: list[Run], path: Path) -> Path:
     columns = max(1, min(4, len(runs), 200 // max(map(len, names))))
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=columns, frameon=False)
     figure.suptitle(title_of(runs), fontweight="bold")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=120, format="png")
-    except OSError as error:
-        raise ValueError(f"the picture cannot be written to {path}: {error}") from error
-    return path
+    return save(figure, path)
 
 
 def title_of(runs: list[Run]) -> str:

@@ -18,8 +18,9 @@ from hvd_gossip.graphs.random_graphs import random_regular, watts_strogatz
 from hvd_gossip.graphs.registry import GRAPHS, schedule
 from hvd_gossip.graphs.relabelled import Relabelled, random_matching, random_ring
 from hvd_gossip.graphs.schedules import Schedule, Static, Varying
-from hvd_gossip.graphs.static import complete, exponential, hypercube, ring, ring_lattice, symmetric_exponential, torus
+from hvd_gossip.graphs.static import complete, exponential, hypercube, ring, ring_lattice, symmetric_exponential
 from hvd_gossip.graphs.topology import Row, Topology
+from hvd_gossip.graphs.torus import torus
 from hvd_gossip.graphs.weights import RULES, reweight
 
 __all__ = [

@@ -161,9 +161,9 @@ def read_edges(name: str, path: str) -> list[tuple[int, int, float | None]]:
         if not words:
             continue
         try:
-            source, destination, *weight = int(words[0]), int(words[1]), *map(float, words[2:])
-            (value,) = weight or [None]
-        except (ValueError, IndexError) as error:
+            source, destination = int(words[0]), int(words[1])
+            value = float(*words[2:]) if words[2:] else None
+        except (ValueError, IndexError, TypeError) as error:
             raise ValueError(
                 f"graph {name!r}: line {number} is {line.strip()!r}, expected SOURCE DESTINATION [WEIGHT]"
             ) from error

@@ -25,6 +25,16 @@ def graph(factory: Factory) -> Factory:
     return factory
 
 
+def listing() -> str:
+    """All names with their options, those that must be given in capitals."""
+    told = []
+    for name, factory in sorted(GRAPHS.items()):
+        parameters = [one for one in inspect.signature(factory).parameters.values() if one.name not in ("n", "weights")]
+        options = [one.name.upper() if one.default is one.empty else one.name for one in parameters]
+        told.append(f"{name} ({', '.join(options)})" if options else name)
+    return ", ".join(told)
+
+
 def build(text: str, n: int, seed: int = 0) -> Topology | Schedule:
     """The graph of a short form; `seed` is for random ones that are given none of their own.
 
@@ -58,7 +68,7 @@ def reweighted(made: Topology | Schedule, rule: str) -> Topology | Schedule:
     weights.reweight(made(0), rule)
     change = lru_cache(maxsize=made.period or 4)(lambda topology: weights.reweight(topology, rule))
     degree, random = getattr(made, "degree", None), getattr(made, "random", False)
-    name = f"{made.name} weights={rule}"
+    name = specification.with_option(made.name, weights=rule)
     return Varying(name, made.n, lambda round, epoch: change(made(round, epoch)), made.period, degree, random)
 
 

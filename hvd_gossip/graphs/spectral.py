@@ -112,7 +112,7 @@ def contraction(topology: Topology) -> float:
         return second_modulus(topology)
     matrix = topology.matrix()
     if n <= DENSE:
-        return clean(np.linalg.norm(matrix.toarray() - 1 / n, 2))
+        return clean(float(np.linalg.norm(matrix.toarray() - 1 / n, 2)))
     deviation = linalg.LinearOperator(
         (n, n),
         matvec=lambda x: matrix @ x - x.mean(),

@@ -118,9 +118,9 @@ class Topology(ABC):
         Raises:
             ValueError: matplotlib is not installed, or the file cannot be a PNG or not be written.
         """
-        from hvd_gossip.graphs import drawing
+        from hvd_gossip.graphs.drawing import draw_topology
 
-        return drawing.draw_topology(self, Path(path))
+        return draw_topology(self, Path(path))
 
     def check_rank(self, rank: int) -> None:
         """Refuse a rank that is not one of 0 … n − 1."""

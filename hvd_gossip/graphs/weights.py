@@ -61,7 +61,7 @@ def reweight(topology: Topology, rule: str) -> Topology:
     Source: L. Xiao, S. Boyd, doi:10.1016/j.sysconle.2004.02.022 (metropolis, max_degree).
     """
     specification.choose("rule for weights", rule, RULES)
-    name = f"{topology.name} weights={rule}"
+    name = specification.with_option(topology.name, weights=rule)
     if isinstance(topology, Cayley) and rule == "lazy":
         return topology.with_weights(name, scale=0.5)
     if isinstance(topology, Cayley) and (rule not in NEED_SYMMETRY or topology.symmetric) and rule in EDGE_RULES:

@@ -124,7 +124,7 @@ def DistributedOptimizer(
         gradient_predivide_factor, num_groups, groups, sparse_as_dense: Horovod's hints, which change no result:
             gradients are averaged in one buffer, and sparse ones are given back sparse.
         process_set: only the default; for a part of the ranks, give `init` a communicator.
-        graph: a name as "ring", "exponential", "complete", a `Topology`, or a function of round and epoch.
+        graph: a short form as "ring" or "base_k:k=2", a `Topology`, or a schedule (`hvd_gossip.graphs.Varying`).
         algorithm: "dpsgd" (update, then mix), "dpsgd:order=awc" (mix, then update), or "allreduce".
         allreduce: who carries `algorithm="allreduce"`: "horovod", or "mpi" where Horovod is not installed.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -74,7 +75,7 @@ class TrainConfig:
     model: str | None = None
     """The model: cnn or resnet20 (default: the task's own)."""
     graph: str = "exponential"
-    """Who averages with whom: ring, exponential or complete."""
+    """Who averages with whom, as NAME:option=value,…: see hvd-gossip graph --help; random ones follow the seed."""
     algorithm: str = "dpsgd"
     """How: dpsgd (update, then mix), dpsgd:order=awc (mix, then update), or allreduce (centralized)."""
     allreduce: str = "horovod"
@@ -113,7 +114,10 @@ def check(config: TrainConfig, n: int) -> None:
         specification.choose("model", config.model, MODELS)
     specification.choose("allreduce", config.allreduce, ALLREDUCE)
     algorithm(config.algorithm)
-    schedule(config.graph, n)
+    with warnings.catch_warnings():
+        # What a graph does to the mean is told once, when it is made for training.
+        warnings.simplefilter("ignore", UserWarning)
+        schedule(config.graph, n, config.seed)
     if config.n not in (None, n):
         raise ValueError(f"got n = {config.n}, but this job has {n} ranks: start as many, or leave n out")
     if config.seed > MAX_SEED:

@@ -13,6 +13,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from hvd_gossip import tasks, torch as hvd
 from hvd_gossip.comm import world
+from hvd_gossip.graphs import schedule
 from hvd_gossip.models import MODELS
 from hvd_gossip.tasks import Task
 from hvd_gossip.train import config as configuration, device as devices, folders, rates
@@ -82,7 +83,7 @@ class Training:
         return hvd.DistributedOptimizer(
             plain,
             self.model.named_parameters(),
-            graph=self.config.graph,
+            graph=schedule(self.config.graph, self.world.size, self.config.seed),
             algorithm=self.config.algorithm,
             allreduce=self.config.allreduce,
         )

@@ -17,13 +17,13 @@ import hvd_gossip
 
 PACKAGE = "hvd_gossip"
 FLOORS = {
-    **dict.fromkeys(("", "graphs", "dispersion", "mixing", "specification"), 0),
+    **dict.fromkeys(("", "graphs", "dispersion", "mixing", "pictures", "specification"), 0),
     "comm": 1,
     "algorithms": 2,
     **dict.fromkeys(("torch", "tasks", "models", "sim"), 3),
     "train": 4,
     "dbench": 5,
-    **dict.fromkeys(("cli", "__main__", "doctor"), 6),
+    **dict.fromkeys(("cli", "__main__", "doctor", "graph_report"), 6),
 }
 
 

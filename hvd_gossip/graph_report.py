@@ -1,0 +1,121 @@
+"""Tables and pictures of graphs for the command line."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from hvd_gossip.graphs import Schedule, Topology, registry, schedule
+from hvd_gossip.graphs.consensus import simulate
+from hvd_gossip.graphs.description import Description
+from hvd_gossip.graphs.drawing import draw_consensus, draw_plan
+from hvd_gossip.graphs.planning import Choice, Plan
+from hvd_gossip.specification import with_option
+
+MOST_ROUNDS = 2_000
+"""So many rounds are drawn at most."""
+
+
+def schedules(texts: list[str], n: int, seed: int, weights: str | None) -> tuple[list[Schedule], list[str]]:
+    """The schedules of short forms with a rule for weights, and the warnings they gave, each once."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        forms = texts if weights is None else [with_option(registry.expand(text), weights=weights) for text in texts]
+        found = [schedule(form, n, seed) for form in forms]
+    return found, list(dict.fromkeys(str(warning.message) for warning in caught))
+
+
+def as_json(found: Description) -> str:
+    """One JSON object; what is not known is null."""
+    return json.dumps(dataclasses.asdict(found))
+
+
+def number(value: float) -> str:
+    """Four digits, or all before the point."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def table(found: list[Description]) -> Table:
+    """One row for each graph."""
+    epsilon, parameters = found[0].epsilon, found[0].parameters
+    made = Table(
+        title=f"n = {found[0].n}; consensus: {epsilon:g} of the disagreement is left; {parameters:,.0f} parameters",
+        title_justify="left",
+    )
+    headings = ("graph", "degree in", "out", "edges", "symmetric", "keeps the mean", "gap", "period")
+    for heading in (*headings, "rounds", "simulated", "MB/step", "messages/step"):
+        made.add_column(heading, justify="left" if heading == "graph" else "right", overflow="fold")
+    for one in found:
+        made.add_row(
+            one.graph,
+            str(one.degree_in),
+            str(one.degree_out),
+            number(one.edges),
+            "yes" if one.symmetric else "no",
+            "yes" if one.doubly_stochastic else "NO",
+            f"{one.gap:.5f}" if one.gap >= 1e-4 or one.gap == 0 else f"{one.gap:.2e}",
+            str(one.period or "-"),
+            "never" if one.rounds is None else f"{one.rounds:,}",
+            "-" if one.rounds_simulated is None else f"{one.rounds_simulated:,}",
+            number(one.bytes_per_step / 1e6),
+            number(one.messages_per_step),
+        )
+    return made
+
+
+def picture(found: list[Schedule], descriptions: list[Description], round: int | None, epoch: int, path: Path) -> Path:
+    """One graph on a circle and as a matrix; of several, how fast they agree.
+
+    Raises:
+        ValueError: matplotlib is not installed, or the file cannot be a PNG or not be written.
+    """
+    if len(found) == 1:
+        topology: Topology = found[0](round or 0, epoch)
+        return topology.draw(path)
+    curves: dict[str, tuple[np.ndarray, float]] = {}
+    for one, told in zip(found, descriptions, strict=True):
+        curves[told.graph] = (simulate(one, told.epsilon, MOST_ROUNDS, epoch=epoch), told.bytes_per_step)
+    return draw_consensus(curves, found[0].n, descriptions[0].epsilon, path)
+
+
+def plan_table(made: Plan, n: int, epsilon: float) -> Table:
+    """One row for each choice, best first."""
+    shown = Table(title=f"n = {n}; time until {epsilon:g} of the disagreement is left", title_justify="left")
+    for heading in ("graph", "degree", "gap", "rounds", "MB/step", "ms/step", "ms to consensus"):
+        shown.add_column(heading, justify="left" if heading == "graph" else "right", overflow="fold")
+    shown.add_column("why")
+    for choice in made.choices:
+        shown.add_row(*map(str, plan_row(choice)))
+    return shown
+
+
+def plan_row(choice: Choice) -> tuple[Any, ...]:
+    """What the table tells of a choice."""
+    endless = not math.isfinite(choice.rounds)
+    return (
+        choice.graph,
+        choice.degree,
+        f"{choice.rate.gap:.4f}" if choice.rate.gap >= 1e-3 else f"{choice.rate.gap:.1e}",
+        "never" if endless else f"{choice.rounds:,}",
+        number(choice.step.bytes / 1e6),
+        number(1e3 * choice.step.seconds),
+        "-" if endless else number(1e3 * choice.seconds),
+        choice.why,
+    )
+
+
+def plan_picture(made: Plan, n: int, epsilon: float, path: Path) -> Path:
+    """Time of a step against rounds to consensus; the best lie at the lower left.
+
+    Raises:
+        ValueError: matplotlib is not installed, or the file cannot be a PNG or not be written.
+    """
+    points = {one.graph: (one.rounds, one.step.seconds) for one in made.choices if math.isfinite(one.rounds)}
+    return draw_plan(points, n, epsilon, path)

@@ -1,0 +1,43 @@
+"""Colours, and how pictures are made and written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000")
+"""Okabe and Ito's colours, told apart by colour-blind readers too."""
+MARKERS = "osD^vPX"
+LINES = ("-", "--", ":", "-.")
+
+
+def new_figure(path: Path, width: float, height: float) -> Figure:
+    """An empty figure for a PNG file, inches wide and high.
+
+    Raises:
+        ValueError: matplotlib is not installed, or the file's name does not end in .png.
+    """
+    if path.suffix.lower() != ".png":
+        raise ValueError(f"got {path} for the picture: expected a name that ends in .png")
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ValueError("the picture needs matplotlib: pip install 'hvd_gossip[plots]'") from error
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def save(figure: Figure, path: Path) -> Path:
+    """Write the figure; the folder is made where it is missing.
+
+    Raises:
+        ValueError: the file cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=120, format="png", bbox_inches="tight", pad_inches=0.15)
+    except OSError as error:
+        raise ValueError(f"the picture cannot be written to {path}: {error}") from error
+    return path

@@ -21,9 +21,8 @@ from hvd_gossip.graphs.registry import listing
 from hvd_gossip.train import TrainConfig
 
 GRAPH_HELP = (
-    f"Graphs with their options: {listing()}. Options are given as NAME:option=value,…, capital ones must "
-    "be; weights=RULE is one of any graph; "
-    "file:PATH reads one edge SOURCE DESTINATION [WEIGHT] a line."
+    f"Graphs with their options: {listing()}. Options are given as NAME:option=value,…, those with =… must "
+    "be; weights=RULE is one of any graph. file:PATH reads one edge SOURCE DESTINATION [WEIGHT] a line."
 )
 
 
@@ -65,7 +64,7 @@ def graph_parser() -> ArgumentParser:
         "in both directions twice. " + GRAPH_HELP,
     )
     parser.add_argument("graphs", nargs="+", type=str, help="short forms, for example ring torus base_k:k=2")
-    parser.add_argument("-n", "--n", type=PositiveInt, required=True, help="number of replicas")
+    parser.add_argument("-n", "--n", type=PositiveInt | None, default=None, help="number of replicas; has to be given")
     parser.add_argument(
         "--round", type=NonNegativeInt | None, default=None, help="look at the graph of this round alone"
     )
@@ -88,7 +87,7 @@ def plan_parser() -> ArgumentParser:
         "--link, links are assumptions: shared memory of 20 GB/s inside nodes, 100 Gb/s between them.",
     )
     parser.add_argument("graphs", nargs="*", type=str, help="short forms (default: those that fit)")
-    parser.add_argument("-n", "--n", type=PositiveInt, required=True, help="number of replicas")
+    parser.add_argument("-n", "--n", type=PositiveInt | None, default=None, help="number of replicas; has to be given")
     parser.add_argument("--ranks-per-node", type=PositiveInt, default=1, help="replicas on a node")
     parser.add_argument(
         "--link",
@@ -147,6 +146,7 @@ def graph(arguments: Any) -> None:
 
     if not first():
         return
+    require_size(arguments.n)
     found, warned = graph_report.schedules(arguments.graphs, arguments.n, arguments.seed, arguments.weights)
     for message in warned:
         print(f"hvd-gossip: warning: {message}", file=sys.stderr)
@@ -170,6 +170,7 @@ def plan(arguments: Any) -> None:
 
     if not first():
         return
+    require_size(arguments.n)
     machine = cost.Machine(arguments.ranks_per_node, **cost.links(arguments.link))
     made = planning.plan(
         arguments.n,
@@ -185,6 +186,12 @@ def plan(arguments: Any) -> None:
         print(f"left out: {why if name in why else f'{name}: {why}'}")
     if arguments.plot:
         print(f"picture: {graph_report.plan_picture(made, arguments.n, arguments.epsilon, Path(arguments.plot))}")
+
+
+def require_size(n: int | None) -> None:
+    """Refuse to guess the number of replicas."""
+    if n is None:
+        raise ValueError("how many replicas? give their number, for example -n 96")
 
 
 def console() -> Any:

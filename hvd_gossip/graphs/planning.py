@@ -6,9 +6,10 @@ import math
 import warnings
 from typing import NamedTuple
 
-from hvd_gossip.graphs.consensus import Rate, consensus_rate, rounds_to_consensus
+from hvd_gossip.graphs.consensus import Rate, check_epsilon, consensus_rate, rounds_to_consensus
 from hvd_gossip.graphs.cost import Cost, Machine, ring_allreduce_cost, schedule_cost, tree_allreduce_cost
 from hvd_gossip.graphs.registry import schedule
+from hvd_gossip.graphs.topology import replicas
 
 CANDIDATES = (
     "ring",
@@ -83,6 +84,8 @@ def plan(
 
     Source: arXiv:2110.13363 (rounds against degree).
     """
+    n = replicas("plan", n)
+    check_epsilon(epsilon)
     if not parameters > 0 or not math.isfinite(parameters) or not wire_bytes > 0:
         raise ValueError(f"got parameters = {parameters!r} of {wire_bytes!r} bytes, expected positive numbers")
     machine = machine or Machine()

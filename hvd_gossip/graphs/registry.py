@@ -26,11 +26,11 @@ def graph(factory: Factory) -> Factory:
 
 
 def listing() -> str:
-    """All names with their options, those that must be given in capitals."""
+    """All names with their options; `=…` follows those that must be given."""
     told = []
     for name, factory in sorted(GRAPHS.items()):
         parameters = [one for one in inspect.signature(factory).parameters.values() if one.name not in ("n", "weights")]
-        options = [one.name.upper() if one.default is one.empty else one.name for one in parameters]
+        options = [f"{one.name}=…" if one.default is one.empty else one.name for one in parameters]
         told.append(f"{name} ({', '.join(options)})" if options else name)
     return ", ".join(told)
 

@@ -13,6 +13,9 @@ import scipy.sparse as sp
 from scipy.sparse import linalg
 
 from hvd_gossip.graphs.cayley import Cayley
+from hvd_gossip.graphs.composed import Hierarchical
+from hvd_gossip.graphs.eigensolvers import directed_second, sparse_second
+from hvd_gossip.graphs.relabelled import Relabelled
 from hvd_gossip.graphs.schedules import Schedule
 from hvd_gossip.graphs.seeds import generator
 from hvd_gossip.graphs.topology import Topology
@@ -53,14 +56,29 @@ def second_modulus(topology: Topology) -> float:
     """The second largest modulus of an eigenvalue of W; 0 for one replica."""
     if topology.n == 1:
         return 0.0
-    if isinstance(topology, Cayley):
-        return clean(np.abs(topology.eigenvalues()).ravel()[1:].max())
-    base = getattr(topology, "base", None)
-    if isinstance(base, Topology):
-        return second_modulus(base)
+    known = all_eigenvalues(topology)
+    if known is not None:
+        return clean(float(np.abs(known[1:]).max()))
+    if isinstance(topology, Relabelled):
+        return second_modulus(topology.base)
     if topology.n <= DENSE:
         return second_of(topology.matrix().toarray(), topology.symmetric)
-    return sparse_second(topology)
+    try:
+        return clean(sparse_second(topology.matrix(), topology.symmetric))
+    except (linalg.ArpackError, RuntimeError) as error:
+        raise ValueError(
+            f"graph {topology.name!r}: the second eigenvalue of {topology.n} replicas did not converge: {error}"
+        ) from error
+
+
+def all_eigenvalues(topology: Topology) -> np.ndarray | None:
+    """All n eigenvalues where they have a closed form, first the 1 of the even vector, else None."""
+    if isinstance(topology, Cayley):
+        return topology.eigenvalues().ravel()
+    if isinstance(topology, Hierarchical) and (outer := all_eigenvalues(topology.outer)) is not None:
+        between = (1 - topology.inner_weight) * outer
+        return np.concatenate([topology.inner_weight + between, *[between] * (topology.size - 1)])
+    return None
 
 
 def second_of(matrix: np.ndarray, symmetric: bool) -> float:
@@ -72,29 +90,6 @@ def second_of(matrix: np.ndarray, symmetric: bool) -> float:
 def clean(modulus: float) -> float:
     """A modulus within [0, 1], rounding taken off."""
     return 0.0 if modulus < EXACT else min(1.0, float(modulus))
-
-
-def sparse_second(topology: Topology) -> float:
-    """The same by sparse eigensolvers: Lanczos or Arnoldi, and near 1 and -1 by inversion where that stalls."""
-    matrix = topology.matrix()
-    start = generator("eigenvector", 0).standard_normal(topology.n)
-    solver = linalg.eigsh if topology.symmetric else linalg.eigs
-    try:
-        found = solver(matrix, k=2, which="LM", v0=start, ncv=60, maxiter=60, return_eigenvectors=False)
-        return clean(np.sort(np.abs(found))[-2])
-    except linalg.ArpackNoConvergence:
-        pass
-    try:
-        if not topology.symmetric:
-            near = linalg.eigs(matrix.tocsc(), k=3, sigma=1 + 1e-6, v0=start, return_eigenvectors=False)
-            return clean(np.sort(np.abs(near))[-2])
-        high = linalg.eigsh(matrix.tocsc(), k=2, sigma=1 + 1e-9, v0=start, return_eigenvectors=False)
-        low = linalg.eigsh(matrix.tocsc(), k=1, sigma=-1 - 1e-9, v0=start, return_eigenvectors=False)
-        return clean(max(np.sort(high)[0], -low[0]))
-    except (linalg.ArpackError, RuntimeError) as error:
-        raise ValueError(
-            f"graph {topology.name!r}: the second eigenvalue of {topology.n} replicas did not converge: {error}"
-        ) from error
 
 
 def contraction(topology: Topology) -> float:
@@ -169,10 +164,7 @@ def product_modulus(matrices: list[sp.csr_array]) -> float:
             x = matrix @ x
         return x
 
-    operator = linalg.LinearOperator((n, n), matvec=apply, dtype=np.float64)
-    start = generator("eigenvector", 0).standard_normal(n)
-    found = linalg.eigs(operator, k=2, ncv=60, v0=start, return_eigenvectors=False)
-    return clean(np.sort(np.abs(found))[-2])
+    return clean(directed_second(linalg.LinearOperator((n, n), matvec=apply, dtype=np.float64)))
 
 
 def second_moment(schedule: Schedule, samples: int = 400, seed: int = 0) -> Estimate:

@@ -47,7 +47,7 @@ class Cayley(Topology):
         shifts = np.array(list(weights), dtype=np.int64).reshape(len(weights), len(self.shape))
         places = np.ravel_multi_index(tuple((shifts % self.shape).T), self.shape)
         where, index = np.unique(places, return_inverse=True)
-        totals = np.bincount(index, weights=given)
+        totals = np.bincount(index, weights=given).astype(np.float64)
         others = (where != 0) & (totals > 0)
         self._offsets, self._weights = where[others], totals[others]
         self._shifts = np.stack(np.unravel_index(self._offsets, self.shape), axis=1)

@@ -72,7 +72,8 @@ def rounds_to_consensus(rate: Rate, epsilon: float = 1e-3) -> float:
         return rate.period or 1
     if rate.factor >= 1 - 1e-15:
         return math.inf
-    return math.ceil(math.log(epsilon) / math.log(rate.factor))
+    # A whole number is not rounded up for its last bit.
+    return math.ceil(math.log(epsilon) / math.log(rate.factor) - 1e-9)
 
 
 def simulate(

@@ -39,7 +39,7 @@ class Link:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+            if isinstance(value, bool) or not isinstance(value, int | float | np.floating) or not 0 <= value < math.inf:
                 raise ValueError(f"link: got {name} = {value!r}, expected a finite number of at least 0")
         if self.bandwidth == 0:
             raise ValueError("link: got bandwidth = 0, expected bytes a second above 0")

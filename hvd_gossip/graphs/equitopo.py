@@ -9,6 +9,7 @@ Source: arXiv:2210.07881.
 from __future__ import annotations
 
 from math import gcd
+from numbers import Real
 
 import numpy as np
 
@@ -176,6 +177,6 @@ def matching_of_shift(name: str, n: int, a: int, start: int, weight: float) -> T
 
 def peer_weight(name: str, n: int, eta: float) -> float:
     """What one peer counts: eta (n - 1)/n."""
-    if isinstance(eta, bool) or not isinstance(eta, int | float | np.floating) or not 0 < eta <= 1:
+    if isinstance(eta, bool) or not isinstance(eta, Real) or not 0 < eta <= 1:
         raise ValueError(f"graph {name!r}: got eta = {eta!r}, expected a number above 0, at most 1")
     return float(eta) * (n - 1) / n

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
+from numbers import Real
 
 import numpy as np
 import scipy.sparse as sp
@@ -104,7 +105,7 @@ def erdos_renyi(n: int, p: float | None = None, seed: int = 0) -> Topology:
     n = replicas(name, n)
     if p is None:
         p = min(1.0, 2 * math.log(n) / n) if n > 1 else 1.0
-    if isinstance(p, bool) or not isinstance(p, int | float | np.floating) or not 0 < p <= 1:
+    if isinstance(p, bool) or not isinstance(p, Real) or not 0 < p <= 1:
         raise ValueError(f"graph {name!r}: got p = {p!r}, expected a probability above 0, at most 1")
     for attempt in range(ATTEMPTS):
         low, high = generator("erdos_renyi", seed, attempt).randint(0, 2**32, size=2, dtype=np.uint64).tolist()

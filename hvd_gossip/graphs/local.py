@@ -35,12 +35,18 @@ class LocalTopology(Topology):
 
     def row(self, rank: int) -> Row:
         self.check_rank(rank)
-        found, weights = (values[0] for values in self._neighbours(np.array([rank], dtype=np.int64)))
+        found, weights, rest = (values[0] for values in self._rows(np.array([rank], dtype=np.int64)))
         sources, index = np.unique(found, return_inverse=True)
-        totals = np.bincount(index, weights=weights, minlength=len(sources))
-        others = (sources != rank) & (totals > 0)
-        sources, totals = sources[others].astype(np.int64), totals[others]
-        return Row(max(0.0, 1.0 - float(totals.sum())), sources, totals, sources)
+        totals = np.bincount(index, weights=weights, minlength=len(sources)).astype(np.float64)
+        others = totals > 0
+        sources = sources[others].astype(np.int64)
+        return Row(float(rest), sources, totals[others], sources)
+
+    def _rows(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Sources and weights of ranks, those of the ranks themselves 0, and what is missing to 1."""
+        sources, weights = self._neighbours(ranks)
+        weights = np.where(sources == ranks[:, None], 0.0, weights)
+        return sources, weights, np.maximum(0.0, 1.0 - weights.sum(axis=1))
 
     @property
     def edges(self) -> Hashable:
@@ -48,9 +54,7 @@ class LocalTopology(Topology):
 
     def matrix(self) -> sp.csr_array:
         ranks = np.arange(self.n)
-        sources, weights = self._neighbours(ranks)
-        weights = np.where(sources == ranks[:, None], 0.0, weights)
-        rest = np.maximum(0.0, 1.0 - weights.sum(axis=1))
+        sources, weights, rest = self._rows(ranks)
         columns = np.concatenate([sources, ranks[:, None]], axis=1).ravel()
         values = np.concatenate([weights, rest[:, None]], axis=1).ravel()
         starts = np.arange(0, columns.size + 1, sources.shape[1] + 1)

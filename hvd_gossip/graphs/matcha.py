@@ -6,6 +6,8 @@ Source: arXiv:1905.09435.
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import combinations
+from numbers import Real
 
 import networkx as nx
 import numpy as np
@@ -17,11 +19,15 @@ from hvd_gossip.graphs.registry import graph, static
 from hvd_gossip.graphs.schedules import Varying
 from hvd_gossip.graphs.seeds import generator
 from hvd_gossip.graphs.topology import Topology, replicas
-from hvd_gossip.graphs.weights import require_symmetry
+from hvd_gossip.graphs.weights import one_way
 from hvd_gossip.specification import label
 
 LARGEST = 2_000
 """Above so many replicas the dense eigenvalue problems are refused."""
+CUTS = 500
+"""Rounds of cutting planes at most."""
+LOWEST = 6
+"""So many eigenvectors give cuts."""
 DIGITS = 9
 """Probabilities and the step are rounded to so many digits: all ranks must come to the same."""
 
@@ -51,7 +57,7 @@ def matcha(n: int, base: str = "ring", budget: float = 0.5, seed: int = 0) -> Va
     """
     name = label("matcha", base=base, budget=budget, seed=seed)
     n = replicas(name, n)
-    if isinstance(budget, bool) or not isinstance(budget, int | float) or not 0 < budget <= 1:
+    if isinstance(budget, bool) or not isinstance(budget, Real) or not 0 < budget <= 1:
         raise ValueError(f"graph {name!r}: got budget = {budget!r}, expected a fraction above 0, at most 1")
     if n > LARGEST:
         raise ValueError(f"graph {name!r}: got {n} replicas, expected at most {LARGEST}: it solves dense problems")
@@ -75,7 +81,11 @@ def matcha(n: int, base: str = "ring", budget: float = 0.5, seed: int = 0) -> Va
 def plan(base: str, n: int, budget: float) -> tuple[np.ndarray, np.ndarray, float, float]:
     """Partners by matching and rank, probabilities of the matchings, the step, the second eigenvalue of E[W^T W]."""
     topology = static(base, n)
-    require_symmetry(topology, "matcha")
+    if (edge := one_way(topology)) is not None:
+        raise ValueError(
+            f"graph 'matcha' needs a symmetric base, but {base!r} is directed: replica {edge[0]} hears {edge[1]}, and "
+            f"{edge[1]} does not hear {edge[0]}"
+        )
     partners = matchings(topology)
     laplacians = [laplacian(partner) for partner in partners]
     if not laplacians:
@@ -110,25 +120,39 @@ def laplacian(partner: np.ndarray) -> np.ndarray:
 def connect_most(laplacians: list[np.ndarray], total: float) -> np.ndarray:
     """Probabilities that sum to `total` at most and make `lambda_2(sum_j p_j L_j)` largest, by cutting planes.
 
-    For every unit v orthogonal to 1, `lambda_2 <= sum_j p_j v^T L_j v`; the second eigenvector of the last p gives the
-    next such bound, and a linear program the next p.
+    For every unit v orthogonal to 1, `lambda_2 <= sum_j p_j v^T L_j v`. The lowest eigenvectors of a p give the next
+    bounds, and a linear program the next p; looking half way between it and the best p as well keeps it from swinging.
     """
-    count, n = len(laplacians), len(laplacians[0])
-    probabilities = np.full(count, total / count)
-    best, best_value, cuts = probabilities, -1.0, []
-    for _ in range(60 * count):
-        values, vectors = np.linalg.eigh(sum(p * matrix for p, matrix in zip(probabilities, laplacians, strict=True)))
-        if values[1] > best_value:
-            best, best_value = probabilities, values[1]
-        for vector in vectors[:, 1 : min(n, 3)].T:
-            cuts.append([-(vector @ matrix @ vector) for matrix in laplacians] + [1.0])
-        limits = [*cuts, [1.0] * count + [0.0]]
-        bounds = [(0, 1)] * count + [(0, None)]
-        found = linprog([0.0] * count + [-1.0], limits, [0.0] * len(cuts) + [total], bounds=bounds)
+    stacked, count = np.stack(laplacians), len(laplacians)
+    best = np.full(count, total / count)
+    best_value, cuts = cuts_at(stacked, best)
+    bounds = [(0.0, 1.0)] * count + [(0.0, None)]
+    for _ in range(CUTS):
+        rows = np.vstack([*cuts, np.append(np.ones(count), 0.0)])
+        right = np.append(np.zeros(len(rows) - 1), total)
+        found = linprog(np.append(np.zeros(count), -1.0), rows, right, bounds=bounds)
         if -found.fun <= best_value * (1 + 1e-7) + 1e-12:
             break
-        probabilities = found.x[:-1]
+        # Bounds that are far from binding would only slow the program down.
+        cuts = cuts[np.argsort(found.slack[:-1])[: 20 * count]]
+        for point in (found.x[:-1], (found.x[:-1] + best) / 2):
+            value, more = cuts_at(stacked, point)
+            cuts = np.vstack([cuts, more])
+            if value > best_value:
+                best, best_value = point, value
     return np.clip(best, 0.0, 1.0)
+
+
+def cuts_at(laplacians: np.ndarray, probabilities: np.ndarray) -> tuple[float, np.ndarray]:
+    """`lambda_2` there, and rows `(-v^T L_j v …, 1)` of the lowest eigenvectors v and of mixtures of equal ones."""
+    # The even vector, of eigenvalue 0, is moved out of the way: where groups are separate it would mix with others.
+    values, vectors = np.linalg.eigh(np.tensordot(probabilities, laplacians, 1) + 2.0 * len(laplacians))
+    low = vectors[:, : min(LOWEST, len(vectors) - 1)].T
+    equal = low[values[: len(low)] <= values[0] * (1 + 1e-3) + 1e-9]
+    pairs = [(one + sign * other) / np.sqrt(2) for one, other in combinations(equal, 2) for sign in (-1, 1)]
+    directions = np.array([*low, *pairs])
+    bends = np.einsum("vi,jik,vk->vj", directions, laplacians, directions, optimize=True)
+    return float(values[0]), np.hstack([-bends, np.ones((len(bends), 1))])
 
 
 def best_step(laplacians: list[np.ndarray], probabilities: np.ndarray, largest: float) -> tuple[float, float]:

@@ -6,6 +6,7 @@ Rows receive, rows sum to 1; metropolis weights, hence W is symmetric and doubly
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 
 import numpy as np
 
@@ -116,7 +117,7 @@ def watts_strogatz(n: int, k: int, p: float = 0.1, seed: int = 0) -> Topology:
     n, k = replicas(name, n), integer(name, "k", k, 2)
     if k % 2 or k >= n:
         raise ValueError(f"graph {name!r}: got k = {k} for {n} replicas, expected an even number less than n")
-    if isinstance(p, bool) or not isinstance(p, int | float | np.floating) or not 0 <= p <= 1:
+    if isinstance(p, bool) or not isinstance(p, Real) or not 0 <= p <= 1:
         raise ValueError(f"graph {name!r}: got p = {p!r}, expected a probability from 0 to 1")
     return drawn(name, n, seed, lambda random: rewired_edges(n, k, float(p), random))
 

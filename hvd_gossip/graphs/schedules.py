@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Protocol
 
-from hvd_gossip.graphs.topology import Topology, replicas
+from hvd_gossip.graphs.topology import Topology, integer, replicas
 
 
 class Schedule(Protocol):
@@ -93,11 +93,12 @@ class Varying:
         second_moment: float | None = None,
     ) -> None:
         self.name, self.n = name, replicas(name, n)
-        if period is not None and (isinstance(period, bool) or not isinstance(period, int) or period < 1):
-            raise ValueError(f"graph {name!r}: got period = {period!r}, expected an integer of at least 1, or None")
-        self.period, self.degree = period, degree
+        self.period = None if period is None else integer(name, "period", period)
+        self.degree = None if degree is None else integer(name, "degree", degree, least=0)
+        if self.degree is not None and self.degree > max(0, self.n - 1):
+            raise ValueError(f"graph {name!r}: got degree = {degree!r}, expected at most {self.n - 1} for {n} replicas")
         self.random, self.second_moment = random, second_moment
-        self._function = lru_cache(maxsize=period or 4)(function)
+        self._function = lru_cache(maxsize=self.period or 4)(function)
 
     def __call__(self, round: int, epoch: int = 0) -> Topology:
         found = self._function(round, epoch) if self.period is None else self._function(round % self.period, 0)

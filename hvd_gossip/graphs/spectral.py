@@ -6,6 +6,8 @@ too. `||W - J||_2`, the worst case of a single round, is the same where W is nor
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +20,7 @@ from hvd_gossip.graphs.eigensolvers import directed_second, sparse_second
 from hvd_gossip.graphs.relabelled import Relabelled
 from hvd_gossip.graphs.schedules import Schedule
 from hvd_gossip.graphs.seeds import generator
-from hvd_gossip.graphs.topology import Topology
+from hvd_gossip.graphs.topology import Topology, integer
 
 DENSE = 1_500
 """Up to so many replicas all eigenvalues of a dense matrix are computed."""
@@ -63,12 +65,17 @@ def second_modulus(topology: Topology) -> float:
         return second_modulus(topology.base)
     if topology.n <= DENSE:
         return second_of(topology.matrix().toarray(), topology.symmetric)
-    try:
+    with converging(topology.name, topology.n):
         return clean(sparse_second(topology.matrix(), topology.symmetric))
+
+
+@contextmanager
+def converging(name: str, n: int) -> Iterator[None]:
+    """Tell of an eigensolver that fails with the graph's name."""
+    try:
+        yield
     except (linalg.ArpackError, RuntimeError) as error:
-        raise ValueError(
-            f"graph {topology.name!r}: the second eigenvalue of {topology.n} replicas did not converge: {error}"
-        ) from error
+        raise ValueError(f"graph {name!r}: the eigensolver for {n} replicas did not converge: {error}") from error
 
 
 def all_eigenvalues(topology: Topology) -> np.ndarray | None:
@@ -107,7 +114,7 @@ def contraction(topology: Topology) -> float:
         return second_modulus(topology)
     matrix = topology.matrix()
     if n <= DENSE:
-        return clean(float(np.linalg.norm(matrix.toarray() - 1 / n, 2)))
+        return float(np.linalg.norm(matrix.toarray() - 1 / n, 2))
     deviation = linalg.LinearOperator(
         (n, n),
         matvec=lambda x: matrix @ x - x.mean(),
@@ -115,7 +122,8 @@ def contraction(topology: Topology) -> float:
         dtype=np.float64,
     )
     start = generator("singular vector", 0).standard_normal(n)
-    return float(linalg.svds(deviation, k=1, v0=start, return_singular_vectors=False)[0])
+    with converging(topology.name, n):
+        return float(linalg.svds(deviation, k=1, v0=start, return_singular_vectors=False)[0])
 
 
 def period_factor(schedule: Schedule, epoch: int = 0) -> float:
@@ -147,7 +155,8 @@ def period_factor(schedule: Schedule, epoch: int = 0) -> float:
         mixed = matrix @ mixed
     if np.abs(mixed - mixed.mean(axis=0)).max() < EXACT:
         return 0.0
-    return product_modulus(matrices)
+    with converging(schedule.name, schedule.n):
+        return product_modulus(matrices)
 
 
 def product_modulus(matrices: list[sp.csr_array]) -> float:
@@ -175,7 +184,7 @@ def second_moment(schedule: Schedule, samples: int = 400, seed: int = 0) -> Esti
 
     Args:
         schedule: a random schedule; its first rounds are the sample.
-        samples: how many rounds.
+        samples: how many rounds, at least 4.
         seed: for a sparse eigensolver's start.
 
     Example:
@@ -188,12 +197,14 @@ def second_moment(schedule: Schedule, samples: int = 400, seed: int = 0) -> Esti
     known = getattr(schedule, "second_moment", None)
     if known is not None or schedule.n == 1:
         return Estimate(float(known or 0.0), 0.0)
+    samples = integer(schedule.name, "samples", samples, least=4)
     matrices = [schedule(t).matrix() for t in range(samples)]
     halves = (matrices[::2], matrices[1::2])
+    with converging(schedule.name, schedule.n):
+        directions = [worst_direction(half, seed) for half in halves]
     values = [
         float(np.square(matrix @ vector).sum())
-        for one, other in (halves, halves[::-1])
-        for vector in [worst_direction(one, seed)]
+        for vector, other in zip(directions, halves[::-1], strict=True)
         for matrix in other
     ]
     return Estimate(float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values))))
@@ -204,7 +215,7 @@ def worst_direction(matrices: list[sp.csr_array], seed: int) -> np.ndarray:
     n = matrices[0].shape[0]
     mean = sum((matrix.T @ matrix for matrix in matrices[1:]), matrices[0].T @ matrices[0]) / len(matrices)
     if n <= DENSE:
-        return np.linalg.eigh(mean.toarray() - 1 / n)[1][:, -1]
-    deviation = linalg.LinearOperator((n, n), matvec=lambda x: mean @ x - x.mean(), dtype=np.float64)
+        return np.linalg.eigh(mean.toarray() - 2 / n)[1][:, -1]
+    deviation = linalg.LinearOperator((n, n), matvec=lambda x: mean @ x - 2 * x.mean(), dtype=np.float64)
     start = generator("eigenvector", seed).standard_normal(n)
     return linalg.eigsh(deviation, k=1, which="LA", v0=start)[1][:, 0]

@@ -68,8 +68,11 @@ def reweight(topology: Topology, rule: str) -> Topology:
         degree = topology.degrees()[0][:1]
         return topology.with_weights(name, float(EDGE_RULES[rule](degree, degree, int(degree[0]), topology.n)[0]))
     matrix = topology.matrix()
-    if rule in NEED_SYMMETRY:
-        require_symmetry(topology, rule)
+    if rule in NEED_SYMMETRY and (edge := one_way(topology)) is not None:
+        raise ValueError(
+            f"weights {rule!r} need a symmetric graph, but {topology.name!r} is directed: replica {edge[0]} hears "
+            f"{edge[1]}, and {edge[1]} does not hear {edge[0]}; use uniform, max_degree or lazy"
+        )
     if rule == "fastest":
         return MatrixTopology(name, fastest.fastest(matrix))
     if rule == "lazy":
@@ -79,17 +82,12 @@ def reweight(topology: Topology, rule: str) -> Topology:
     return limits.checked(MatrixTopology(name, weighted(topology.n, edges.row[others], edges.col[others], rule)))
 
 
-def require_symmetry(topology: Topology, rule: str) -> None:
-    """Refuse a directed graph, naming an edge that has no counterpart."""
+def one_way(topology: Topology) -> tuple[int, int] | None:
+    """A replica and one that it hears without being heard, or None in a symmetric graph."""
     pattern = topology.matrix().astype(bool).astype(np.int8)
     single = (pattern - pattern.T).tocoo()
     lacking = np.flatnonzero(single.data > 0)
-    if len(lacking):
-        i, j = int(single.row[lacking[0]]), int(single.col[lacking[0]])
-        raise ValueError(
-            f"weights {rule!r} need a symmetric graph, but {topology.name!r} is directed: replica {i} hears {j}, and "
-            f"{j} does not hear {i}; use uniform, max_degree or lazy"
-        )
+    return (int(single.row[lacking[0]]), int(single.col[lacking[0]])) if len(lacking) else None
 
 
 def weighted(n: int, rows: np.ndarray, columns: np.ndarray, rule: str) -> sp.csr_array:

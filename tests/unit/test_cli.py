@@ -42,7 +42,7 @@ def ended(capsys: pytest.CaptureFixture, *argv: str) -> tuple[Any, str, str]:
 @pytest.mark.parametrize(
     ("argv", "texts"),
     [
-        ([], ["train", "report", "doctor"]),
+        ([], ["train", "graph", "plan", "report", "doctor"]),
         (["trian"], ["'trian'", "train", "report", "doctor"]),
         (["train", "--grpah", "ring"], ["unrecognized arguments", "--grpah"]),
         (["train", "ring"], ["unrecognized arguments", "ring"]),
@@ -58,8 +58,8 @@ def ended(capsys: pytest.CaptureFixture, *argv: str) -> tuple[Any, str, str]:
         (["train", "--rate.decay", "cosin"], ['"rate.decay"', "cosin", "cosine", "step"]),
         (["train", "--optimizer.nesterov", "perhaps"], ['"optimizer.nesterov"', "perhaps"]),
         (["train", "--config", "nowhere.yaml"], ["nowhere.yaml"]),
-        (["train", "--graph", "rign"], ["unknown graph 'rign'", "complete, exponential, ring", "did you mean 'ring'?"]),
-        (["train", "--graph", "ring:k=4"], ["graph 'ring' has no options, got 'k'"]),
+        (["train", "--graph", "rign"], ["unknown graph 'rign'", "complete, d_equistatic", "did you mean 'ring'?"]),
+        (["train", "--graph", "ring:k=4"], ["unknown option of graph 'ring' 'k': expected one of directed, weights"]),
         (["train", "--task", "digit"], ["unknown task 'digit'", "did you mean 'digits'?"]),
         (["train", "--algorithm", "dpsgd:order=awx"], ["unknown order 'awx'", "did you mean 'awc'?"]),
         (["train", "--task", "cifar10"], ["name the folder with", "--data.folder"]),
@@ -169,16 +169,17 @@ def test_help_tells_meaning_and_default_of_every_option(capsys: pytest.CaptureFi
 def test_help_names_everything_that_can_be_chosen(capsys: pytest.CaptureFixture) -> None:
     found = sections(ended(capsys, "train", "--help")[1])
     tables: dict[str, Collection[str]] = {
-        "graph": GRAPHS,
         "algorithm": ALGORITHMS,
         "allreduce": ALLREDUCE,
         "task": TASKS,
         "model": MODELS,
     }
+    assert "hvd-gossip graph --help" in found["graph"]
+    assert [name for name in GRAPHS if name not in ended(capsys, "graph", "--help")[1]] == []
     assert [(option, name) for option, names in tables.items() for name in names if name not in found[option]] == []
 
 
-@pytest.mark.parametrize("command", ["train", "report", "doctor"])
+@pytest.mark.parametrize("command", ["train", "graph", "plan", "report", "doctor"])
 def test_every_command_has_help(capsys: pytest.CaptureFixture, command: str) -> None:
     status, out, error = ended(capsys, command, "--help")
     assert status in (0, None)

@@ -66,9 +66,9 @@ def test_what_can_be_trained_passes(graph: str, algorithm: str, n: int) -> None:
         (TrainConfig(model="cn"), "unknown model 'cn': expected one of cnn, resnet20; did you mean 'cnn'?"),
         (
             TrainConfig(graph="rign"),
-            "unknown graph 'rign': expected one of complete, exponential, ring; did you mean 'ring'?",
+            "did you mean 'ring'?",
         ),
-        (TrainConfig(graph="ring:k=2"), "graph 'ring' has no options, got 'k'"),
+        (TrainConfig(graph="ring:k=2"), "unknown option of graph 'ring' 'k'"),
         (TrainConfig(graph=""), "expected NAME"),
         (
             TrainConfig(algorithm="dpsdg"),

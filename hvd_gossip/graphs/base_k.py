@@ -50,6 +50,7 @@ def simple_base(n: int, k: int = 1) -> Varying:
     r"""Split n into parts that are powers of k + 1, average inside parts, hand over, average again: exact.
 
     `n = sum_l a_l (k+1)^{p_l}`, `1 <= a_l <= k`; at most `2 log_{k+1}(n) + 2` rounds, at most k neighbours in each.
+    Exact when begun at a multiple of the period; begun at any other round, within two periods.
 
     Args:
         n: number of replicas.
@@ -74,7 +75,8 @@ def base_k(n: int, k: int = 1) -> Varying:
     r"""Base-(k+1) graph: exact averages after few rounds for every n, at most k neighbours in each.
 
     `n = p q`, p the product of all prime factors up to k + 1: simple base graphs of q ranks side by side, then a
-    hyper-hypercube over the p of them; or the simple base graph of n where that has no more rounds.
+    hyper-hypercube over the p of them; or the simple base graph of n where that has no more rounds. Exact when begun
+    at a multiple of the period; begun at any other round, within two periods.
 
     Args:
         n: number of replicas.

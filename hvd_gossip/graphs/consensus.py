@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -120,5 +121,5 @@ def simulate(
 
 def check_epsilon(epsilon: float) -> None:
     """Refuse what is no fraction."""
-    if not 0 < epsilon < 1:
+    if not isinstance(epsilon, Real) or not 0 < epsilon < 1:
         raise ValueError(f"got epsilon = {epsilon!r}, expected a fraction between 0 and 1")

@@ -161,7 +161,24 @@ def ou_equidyn(n: int, eta: float = ETA, seed: int = 0) -> Varying:
         a, start = (int(random.randint(low, max(n, low + 1), dtype=np.int64)) for low in (1, 0))
         return matching_of_shift(f"{name} round {round}", n, a, start, weight)
 
-    return Varying(name, n, draw, degree=min(1, n - 1), random=True)
+    second = second_moment_of_pairs(n, weight)
+    return Varying(name, n, draw, degree=min(1, n - 1), random=True, second_moment=second)
+
+
+def second_moment_of_pairs(n: int, weight: float) -> float:
+    """The second eigenvalue of E[W^T W] over all shifts and starts; the expectation is circulant.
+
+    A replica is paired with i + a and with i - a equally often, and alone once in an odd cycle's length.
+    """
+    if n == 1:
+        return 0.0
+    a = np.arange(1, n)
+    length = n // np.gcd(n, a)
+    paired = np.where(length % 2 == 0, 1.0, 1 - 1 / length) / (n - 1)
+    kernel = np.zeros(n)
+    kernel[0] = 1 - paired.sum() * (1 - (1 - weight) ** 2 - weight**2)
+    np.add.at(kernel, np.concatenate([a, n - a]), np.tile(weight * (1 - weight) * paired, 2))
+    return float(np.abs(np.fft.fft(kernel)[1:]).max())
 
 
 def matching_of_shift(name: str, n: int, a: int, start: int, weight: float) -> Topology:

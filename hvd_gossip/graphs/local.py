@@ -43,10 +43,12 @@ class LocalTopology(Topology):
         return Row(float(rest), sources, totals[others], sources)
 
     def _rows(self, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Sources and weights of ranks, those of the ranks themselves 0, and what is missing to 1."""
+        """Sources and weights of ranks, 0 where a source is the rank itself, and what they give to themselves."""
         sources, weights = self._neighbours(ranks)
-        weights = np.where(sources == ranks[:, None], 0.0, weights)
-        return sources, weights, np.maximum(0.0, 1.0 - weights.sum(axis=1))
+        own = np.where(sources == ranks[:, None], weights, 0.0).sum(axis=1)
+        missing = 1.0 - weights.sum(axis=1)
+        # Rounding is no weight: a group that averages gives 1/size to each, to the last bit.
+        return sources, np.where(sources == ranks[:, None], 0.0, weights), own + np.where(missing > 1e-12, missing, 0.0)
 
     @property
     def edges(self) -> Hashable:

@@ -24,6 +24,8 @@ from hvd_gossip.specification import label
 
 LARGEST = 2_000
 """Above so many replicas the dense eigenvalue problems are refused."""
+MOST_MATCHINGS = 64
+MOST_ENTRIES = 50_000_000
 CUTS = 500
 """Rounds of cutting planes at most."""
 LOWEST = 6
@@ -41,9 +43,10 @@ def matcha(n: int, base: str = "ring", budget: float = 0.5, seed: int = 0) -> Va
     weight negative (this last bound is ours).
 
     Args:
-        n: number of replicas, at most 2,000.
+        n: number of replicas, at most 2,000 with a base of about ten matchings.
         base: a symmetric static graph, in the short form.
-        budget: the fraction of the base graph's messages that is sent on average, above 0, at most 1.
+        budget: the fraction of the matchings that is used on average, above 0, at most 1; messages can exceed it where
+            matchings differ in size.
         seed: which matchings are used in which round.
 
     Raises:
@@ -69,7 +72,8 @@ def matcha(n: int, base: str = "ring", budget: float = 0.5, seed: int = 0) -> Va
         active = partners[used]
 
         def neighbours(ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            return active[:, ranks].T, np.full((len(ranks), len(active)), step)
+            found = active[:, ranks].T
+            return found, np.where(found == ranks[:, None], 0.0, step)
 
         return LocalTopology(f"{name} round {round}", n, ("matcha", base, used.tobytes()), neighbours)
 
@@ -87,6 +91,11 @@ def plan(base: str, n: int, budget: float) -> tuple[np.ndarray, np.ndarray, floa
             f"{edge[1]} does not hear {edge[0]}"
         )
     partners = matchings(topology)
+    if len(partners) > MOST_MATCHINGS or len(partners) * n * n > MOST_ENTRIES:
+        raise ValueError(
+            f"graph 'matcha': the base {base!r} of {n} replicas falls into {len(partners)} matchings, too many to "
+            f"optimize (at most {MOST_MATCHINGS}, and fewer for many replicas): take a sparser base"
+        )
     laplacians = [laplacian(partner) for partner in partners]
     if not laplacians:
         return partners, np.zeros(0), 0.0, 0.0
@@ -100,7 +109,7 @@ def matchings(topology: Topology) -> np.ndarray:
     """Partner of each rank in each matching, itself where it has none: int64 of shape [matchings, n]."""
     edges = sp.triu(topology.matrix(), k=1).tocoo()
     lines = nx.line_graph(nx.Graph(zip(edges.row.tolist(), edges.col.tolist(), strict=True)))
-    strategy = "DSATUR" if len(lines) <= 2_000 else "largest_first"
+    strategy = "DSATUR" if len(lines) <= 300 else "largest_first"
     colours = nx.greedy_color(lines, strategy=strategy)
     partners = np.tile(np.arange(topology.n), (1 + max(colours.values(), default=-1), 1))
     for (one, other), colour in sorted(colours.items()):

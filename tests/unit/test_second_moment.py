@@ -136,11 +136,12 @@ def test_monte_carlo_comes_to_the_closed_form(made: Varying) -> None:
 
 
 @pytest.mark.parametrize("n", [5, 8, 12])
-def test_monte_carlo_comes_to_all_shifts_and_starts_of_ou_equidyn(n: int) -> None:
+def test_closed_form_and_monte_carlo_come_to_all_shifts_and_starts_of_ou_equidyn(n: int) -> None:
     weight = 0.53 * (n - 1) / n
     choices = itertools.product(range(1, n), range(n))
     exact = second_eigenvalue(matching_of_shift("own", n, a, s, weight).matrix().toarray() for a, s in choices)
-    found = second_moment(ou_equidyn(n, seed=1))
+    assert second_moment(ou_equidyn(n, seed=1)).value == pytest.approx(exact, abs=1e-12)
+    found = estimated(ou_equidyn(n, seed=1))
     assert 0 < found.error < 0.05
     assert abs(found.value - exact) <= 4 * found.error
 

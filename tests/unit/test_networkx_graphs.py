@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from hvd_gossip.graphs import from_networkx, schedule
+from hvd_gossip.graphs import from_networkx, reweight, schedule
 
 
 def dense(graph: nx.Graph, **options: Any) -> np.ndarray:
@@ -83,11 +84,51 @@ def weighted(*edges: tuple[int, int, float]) -> nx.DiGraph:
         (nx.path_graph(3), {"weights": "given"}, "got weights='given', but some edge has no weight"),
         (nx.path_graph(3), {"weights": "metropolys"}, "unknown rule for weights 'metropolys'"),
         (nx.DiGraph([(0, 1), (1, 2), (2, 0)]), {"weights": "metropolis"}, "is directed: replica 0 hears 2"),
+        (weighted((0, 1, float("inf")), (1, 0, 0.1)), {}, "edge 0 -> 1 has the weight inf"),
+        (weighted((0, 1, 0.0), (1, 0, 0.0)), {}, "is not connected: replicas 0 and 1"),
+        (nx.Graph([(0, 1, {"weight": "much"})]), {}, "graph 'networkx': edge 0 -> 1 has the weight 'much'"),
+        ([(0, 1)], {}, "expected a networkx graph"),
     ],
 )
 def test_what_is_no_mixing_matrix_is_refused(graph: nx.Graph, options: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=re.escape(text)):
         from_networkx(graph, **options)
+
+
+def test_parallel_weights_add_up() -> None:
+    many = nx.MultiDiGraph()
+    many.add_weighted_edges_from([(0, 1, 0.25), (0, 1, 0.25), (1, 0, 0.5)])
+    np.testing.assert_allclose(dense(many), [[0.5, 0.5], [0.5, 0.5]])
+
+
+@pytest.mark.parametrize("weights", [None, "given", "metropolis", "uniform", "lazy"])
+def test_one_node_is_one_replica(weights: str | None) -> None:
+    np.testing.assert_array_equal(dense(nx.empty_graph(1), weights=weights), [[1]])
+    np.testing.assert_array_equal(dense(nx.Graph([("a", "a", {"weight": 1.0})]), weights=weights), [[1]])
+
+
+def test_weights_that_were_rounded_to_ten_digits_are_taken() -> None:
+    """What is too much by rounding is no negative weight of anybody's."""
+    thirds = nx.complete_graph(4).to_directed()
+    nx.set_edge_attributes(thirds, 0.3333333334, "weight")
+    W = dense(thirds)
+    np.testing.assert_allclose(W, (np.ones((4, 4)) - np.eye(4)) / 3, atol=1e-9)
+    np.testing.assert_allclose(W.sum(axis=1), 1, atol=1e-13)
+
+
+@pytest.mark.parametrize("weights", ["uniform", "metropolis", "max_degree", "1/n", "lazy"])
+def test_rules_are_those_of_reweight(weights: str) -> None:
+    graph = nx.connected_watts_strogatz_graph(9, 4, 0.5, seed=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = reweight(from_networkx(graph), weights).matrix().toarray()
+        np.testing.assert_allclose(dense(graph, weights=weights), expected, atol=1e-15)
+
+
+def test_a_graph_tells_its_own_name() -> None:
+    assert from_networkx(nx.path_graph(3)).name == "networkx"
+    assert from_networkx(nx.Graph([(0, 1)], name="mine")).name == "mine"
+    assert from_networkx(nx.Graph([(0, 1)], name="mine"), name="ours").name == "ours"
 
 
 def test_an_unbalanced_directed_graph_is_warned_of() -> None:
@@ -133,12 +174,32 @@ def test_a_file_may_be_directed_and_weighted_by_a_rule(written: Any) -> None:
     np.testing.assert_allclose(lazy.matrix().toarray(), (dense(nx.cycle_graph(3)) + np.eye(3)) / 2)
 
 
+def test_an_edge_written_in_both_directions_is_one_edge(written: Any) -> None:
+    """Each line stands for both directions: the second tells the same once more, and adds nothing."""
+    found = schedule(written("0 1 0.25", "1 0 0.25"), 2)(0)
+    np.testing.assert_allclose(found.matrix().toarray(), [[0.75, 0.25], [0.25, 0.75]])
+
+
+@pytest.mark.parametrize("second", ["1 0 0.5", "0 1 0.5"])
+def test_an_edge_with_two_weights_is_refused(written: Any, second: str) -> None:
+    with pytest.raises(ValueError, match="weight"):
+        schedule(written("0 1 0.25", second), 2)
+
+
+def test_weights_on_some_lines_alone_are_not_passed_over_in_silence(written: Any) -> None:
+    with pytest.raises(ValueError, match="some edge has no weight"):
+        schedule(written("0 1 0.25", "1 2"), 3)
+
+
 @pytest.mark.parametrize(
     ("lines", "n", "text"),
     [
         (("0 1", "1"), 2, "line 2 is '1', expected SOURCE DESTINATION [WEIGHT]"),
         (("0 one",), 2, "line 1 is '0 one', expected SOURCE DESTINATION [WEIGHT]"),
         (("0 1 0.5 x",), 2, "line 1 is '0 1 0.5 x', expected SOURCE DESTINATION [WEIGHT]"),
+        (("0 1.0",), 2, "line 1 is '0 1.0', expected SOURCE DESTINATION [WEIGHT]"),
+        (("0 1 nan",), 2, "edge 0 -> 1 has the weight nan, expected a finite number of at least 0"),
+        (("0 1 -0.5",), 2, "edge 0 -> 1 has the weight -0.5, expected a finite number of at least 0"),
         (("0 1", "1 5"), 3, "the file names rank 5, but there are ranks 0 to 2"),
         (("0 1", "-1 1"), 3, "the file names rank -1, but there are ranks 0 to 2"),
         (("0 1",), 3, "is not connected: replicas 0 and 2 never hear of each other"),

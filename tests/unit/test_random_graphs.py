@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from hvd_gossip.graphs import Topology, erdos_renyi, random_regular, ring_lattice, schedule, watts_strogatz
+from hvd_gossip.graphs.limits import closed_classes
+from hvd_gossip.graphs.seeds import hash64
 
 
 def pattern(topology: Topology) -> np.ndarray:
@@ -112,3 +114,32 @@ def test_a_seed_means_the_same_graph_on_every_machine(form: str, digest: str) ->
     """Ranks may run different machines and versions: the edges of seed 1, round 3 are written down here."""
     found = np.packbits(pattern(schedule(form, 24, seed=1)(3))).tobytes()
     assert hashlib.sha256(found).hexdigest()[:16] == digest
+
+
+def edges(topology: Topology) -> list[tuple[int, int]]:
+    return [(int(i), int(j)) for i, j in np.argwhere(np.triu(pattern(topology)))]
+
+
+def test_edges_of_a_seed_are_these() -> None:
+    regular = [(0, 2), (0, 3), (0, 7), (1, 2), (1, 4), (1, 6), (2, 4), (3, 4), (3, 5), (5, 6), (5, 7), (6, 7)]
+    assert edges(random_regular(8, 3, seed=1)) == regular
+    moved = [(0, 3), (0, 4), (1, 2), (2, 3), (3, 4), (3, 7), (5, 6), (6, 7)]
+    assert edges(watts_strogatz(8, 2, p=0.5, seed=2)) == moved
+
+
+def test_the_hash_of_pairs_is_splitmix64() -> None:
+    """The first numbers of its stream from 0, as published with the generator."""
+    steps = np.arange(4, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    published = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F, 0xF88BB8A8724C81EC]
+    assert hash64(steps).tolist() == published
+
+
+@pytest.mark.parametrize("n", [1000, 20_002])
+def test_regular_graphs_are_connected_or_refused(n: int) -> None:
+    """Two neighbours each make rings, and hardly ever a single one."""
+    try:
+        topology = random_regular(n, 2, seed=0)
+    except ValueError as error:
+        assert "is connected" in str(error)
+    else:
+        assert len(closed_classes(topology)) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import warnings
 
 import numpy as np
@@ -117,6 +118,33 @@ def test_fastest_finds_the_known_optimum_of_edge_transitive_graphs(topology: Top
     pytest.importorskip("cvxpy", reason="cvxpy is not installed: pip install 'hvd_gossip[optimal]'")
     W = dense(reweight(topology, "fastest"))
     np.testing.assert_allclose(W[(W > 0) & ~np.eye(topology.n, dtype=bool)], edge, atol=1e-5)
+
+
+def test_fastest_of_few_replicas() -> None:
+    pytest.importorskip("cvxpy", reason="cvxpy is not installed: pip install 'hvd_gossip[optimal]'")
+    np.testing.assert_array_equal(dense(reweight(ring(1), "fastest")), [[1]])
+    np.testing.assert_allclose(dense(reweight(ring(2), "fastest")), 0.5, atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [3, 5, 7, 8, 11])
+def test_fastest_ring_is_the_optimum_of_circulants(n: int) -> None:
+    """The symmetric ring with weight a has the eigenvalues `1 - 2 a (1 - cos)`: the two ends in balance are best."""
+    pytest.importorskip("cvxpy", reason="cvxpy is not installed: pip install 'hvd_gossip[optimal]'")
+    cosines = np.cos(2 * np.pi * np.arange(1, n) / n)
+    best = min(0.5, 1 / (2 - cosines.max() - cosines.min()))
+    norm = np.abs(1 - 2 * best * (1 - cosines)).max()
+    assert spectral_gap(reweight(ring(n), "fastest")) == pytest.approx(1 - norm, abs=1e-5)
+
+
+def test_fastest_is_refused_where_it_would_take_too_long() -> None:
+    with pytest.raises(ValueError, match="weights 'fastest' solve a dense program: got 101 replicas, expected at most"):
+        reweight(ring(101), "fastest")
+
+
+def test_fastest_tells_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cvxpy", None)
+    with pytest.raises(ValueError, match=re.escape("weights 'fastest' need cvxpy: pip install 'hvd_gossip[optimal]'")):
+        reweight(ring(97), "fastest")
 
 
 @pytest.mark.parametrize("form", ["binary_tree", "torus", "watts_strogatz:k=4,p=0.3", "star"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -232,6 +233,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         warnings.filterwarnings("ignore", message="graph '.*W is not doubly stochastic")
     try:
         COMMANDS[arguments.command](chosen)
+    except BrokenPipeError:
+        # Whoever read the output has had enough; what is left in the buffer goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except (ValueError, RuntimeError) as error:
         if arguments.command in ALONE:
             refuse(str(error), everywhere=False)

@@ -69,7 +69,7 @@ def row(graph: str, n: int, repeat: int, most: float) -> list[str]:
     topology = None if graph in PLAIN else schedule(graph, n)(1)
     edges = n * n if topology is None else n * (topology.row(n // 2).sources.size + 1)
     fits = edges <= most
-    closed = graph == "complete" or isinstance(topology, Cayley)
+    solvable = isinstance(topology, Cayley) or (fits and n <= SOLVED)
     once = max(1, repeat // 5) if n >= 100_000 else repeat
 
     def matrix() -> Any:
@@ -83,7 +83,7 @@ def row(graph: str, n: int, repeat: int, most: float) -> list[str]:
         f"{n:,}",
         measure(lambda: schedule(graph, n)(1).row(n // 2), repeat) if graph != "complete" or fits else "-",
         measure(matrix, once) if fits else "-",
-        measure(gap, once) if fits and (closed or n <= SOLVED) else "-",
+        measure(gap, once) if solvable else "-",
     ]
 
 

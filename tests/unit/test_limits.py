@@ -78,10 +78,12 @@ def test_a_graph_of_ones_own_that_keeps_the_mean_gives_no_warning() -> None:
         assert schedule(Following("own", 2), 2)(0).doubly_stochastic
 
 
-@pytest.mark.parametrize("W", [SWAP, np.roll(np.eye(3), 1, axis=1), np.kron([[0, 1], [1, 0]], np.full((2, 2), 0.5))])
-def test_replicas_that_only_take_turns_never_agree(W: Any) -> None:
+@pytest.mark.parametrize(
+    "matrix", [SWAP, np.roll(np.eye(3), 1, axis=1), np.kron([[0, 1], [1, 0]], np.full((2, 2), 0.5))]
+)
+def test_replicas_that_only_take_turns_never_agree(matrix: Any) -> None:
     """The graph is connected, but the powers of W come round again: their gap is 0."""
-    turning = MatrixTopology("turning", W)
+    turning = MatrixTopology("turning", matrix)
     for refuse in (limit_weights, lambda topology: schedule(topology, topology.n)):
         with pytest.raises(ValueError, match="graph 'turning'"):
             refuse(turning)

@@ -98,6 +98,15 @@ def test_seeds_decide(form: str) -> None:
     assert np.array_equal(one.matrix().toarray(), given.matrix().toarray())
 
 
+@pytest.mark.parametrize("form", ["hierarchical:outer", "alternating:outer", "periodic:graph", "matcha:base"])
+def test_a_random_graph_within_a_graph_follows_the_seed_too(form: str) -> None:
+    n = 100 if form.endswith("outer") else 10
+    one, again, other = (schedule(f"{form}=random_regular:d=3", n, seed) for seed in (7, 7, 8))
+    heard = [[pattern(rounds(t)) for t in range(8)] for rounds in (one, again, other)]
+    assert np.array_equal(heard[0], heard[1])
+    assert not np.array_equal(np.any(heard[0], axis=0), np.any(heard[2], axis=0))
+
+
 @pytest.mark.parametrize(
     ("form", "digest"),
     [

@@ -172,11 +172,11 @@ def plan(arguments: Any) -> None:
     if not first():
         return
     require_size(arguments.n)
-    machine = cost.Machine(arguments.ranks_per_node, **cost.links(arguments.link))
     made = planning.plan(
         arguments.n,
         arguments.parameters,
-        machine,
+        arguments.ranks_per_node,
+        cost.links(arguments.link),
         arguments.epsilon,
         arguments.wire_bytes,
         tuple(arguments.graphs),

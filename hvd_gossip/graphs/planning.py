@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from hvd_gossip.graphs.consensus import Rate, check_epsilon, consensus_rate, rounds_to_consensus
-from hvd_gossip.graphs.cost import Cost, Machine, ring_allreduce_cost, schedule_cost, tree_allreduce_cost
+from hvd_gossip.graphs.cost import Cost, Link, Machine, ring_allreduce_cost, schedule_cost, tree_allreduce_cost
 from hvd_gossip.graphs.registry import schedule
 from hvd_gossip.graphs.topology import replicas
 
@@ -55,7 +56,8 @@ class Plan(NamedTuple):
 def plan(
     n: int,
     parameters: float,
-    machine: Machine | None = None,
+    ranks_per_node: int = 1,
+    links: Mapping[str, Link] | None = None,
     epsilon: float = 1e-3,
     wire_bytes: float = 4,
     graphs: tuple[str, ...] = (),
@@ -69,7 +71,8 @@ def plan(
     Args:
         n: number of replicas.
         parameters: how many the model has.
-        machine: nodes and links (default: one rank on each node).
+        ranks_per_node: replicas on a node.
+        links: "inside" and "between" nodes (default: those of `Machine`, which are assumptions).
         epsilon: the fraction of the disagreement that may be left.
         wire_bytes: bytes of one parameter on the wire.
         graphs: short forms (default: those that fit n and this machine's nodes).
@@ -79,7 +82,7 @@ def plan(
         ValueError: n, parameters or epsilon is out of range, or a graph that was asked for does not fit.
 
     Example:
-        >>> plan(64, 25.6e6, Machine(ranks_per_node=4)).choices[0].rounds
+        >>> plan(64, 25.6e6, ranks_per_node=4).choices[0].rounds
         1
 
     Source: arXiv:2110.13363 (rounds against degree).
@@ -88,7 +91,7 @@ def plan(
     check_epsilon(epsilon)
     if not parameters > 0 or not math.isfinite(parameters) or not wire_bytes > 0:
         raise ValueError(f"got parameters = {parameters!r} of {wire_bytes!r} bytes, expected positive numbers")
-    machine = machine or Machine()
+    machine = Machine(ranks_per_node, **(links or {}))
     choices, left_out = allreduces(n, parameters, machine, wire_bytes), {}
     for text in graphs or candidates(n, machine):
         try:

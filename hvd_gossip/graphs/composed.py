@@ -6,6 +6,7 @@ the graph between the groups is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable
 from math import isqrt
 
@@ -82,7 +83,7 @@ class Hierarchical(Topology):
 
 
 @graph
-def hierarchical(n: int, groups: int | None = None, outer: str | Factory = "ring") -> Topology:
+def hierarchical(n: int, groups: int | None = None, outer: str | Factory = "ring", seed: int = 0) -> Topology:
     r"""Groups of consecutive ranks, complete inside, with any static graph between ranks of equal position.
 
     `W = a (I x 11^T/g) + (1 - a) (W_outer x I)`, see `Hierarchical`.
@@ -93,6 +94,8 @@ def hierarchical(n: int, groups: int | None = None, outer: str | Factory = "ring
         outer: the graph between groups: a short form such as "ring" or "ring_lattice:k=4", or a function of the number
             of groups.
 
+    The seed is for a random graph between the groups.
+
     Raises:
         ValueError: groups does not divide n, or outer is unknown or fits no so many groups.
 
@@ -102,14 +105,15 @@ def hierarchical(n: int, groups: int | None = None, outer: str | Factory = "ring
 
     Source: arXiv:1907.05701 (learners in groups); the weights are our own.
     """
-    name = label("hierarchical", groups=groups, outer=outer if isinstance(outer, str) else outer.__name__)
+    name = label("hierarchical", groups=groups, outer=called("hierarchical", "outer", outer))
     n, groups = split(name, n, groups)
-    between = static(outer, groups) if isinstance(outer, str) else outer(groups)
+    between = inner(name, outer, groups, "groups", seed)
+    name += seed_of(between)
     return Hierarchical(name, between, n // groups)
 
 
 @graph
-def alternating(n: int, groups: int | None = None, outer: str | Factory = "exponential") -> Varying:
+def alternating(n: int, groups: int | None = None, outer: str | Factory = "exponential", seed: int = 0) -> Varying:
     r"""Complete inside groups of consecutive ranks, then a graph between ranks of equal position, in turn.
 
     `W(0) = I x 11^T/g`, `W(1) = W_outer x I`, g ranks in a group; period 2.
@@ -118,6 +122,8 @@ def alternating(n: int, groups: int | None = None, outer: str | Factory = "expon
         n: number of replicas.
         groups: number of groups, a divisor of n (default: the divisor nearest to the square root from above).
         outer: the static graph between groups, as for `hierarchical`.
+
+    The seed is for a random graph between the groups.
 
     Raises:
         ValueError: groups does not divide n, or outer is unknown or fits no so many groups.
@@ -129,9 +135,10 @@ def alternating(n: int, groups: int | None = None, outer: str | Factory = "expon
 
     Source: arXiv:2410.11998 (alternating over nodes).
     """
-    name = label("alternating", groups=groups, outer=outer if isinstance(outer, str) else outer.__name__)
+    name = label("alternating", groups=groups, outer=called("alternating", "outer", outer))
     n, groups = split(name, n, groups)
-    between = static(outer, groups) if isinstance(outer, str) else outer(groups)
+    between = inner(name, outer, groups, "groups", seed)
+    name += seed_of(between)
     size = n // groups
     inside = Cayley(f"{name} inside", (groups, size), {(0, shift): 1 / size for shift in range(1, size)})
     rounds = (inside, Hierarchical(f"{name} between", between, size, inner_weight=0.0))
@@ -140,7 +147,7 @@ def alternating(n: int, groups: int | None = None, outer: str | Factory = "expon
 
 
 @graph
-def periodic(n: int, every: int = 10, graph: str | Factory = "exponential") -> Varying:
+def periodic(n: int, every: int = 10, graph: str | Factory = "exponential", seed: int = 0) -> Varying:
     r"""A graph, and the exact average of all replicas in every so many rounds.
 
     `W(t) = 11^T/n` for `(t + 1) mod H = 0`, W of the graph otherwise.
@@ -159,9 +166,10 @@ def periodic(n: int, every: int = 10, graph: str | Factory = "exponential") -> V
 
     Source: arXiv:2105.09080 (Gossip-PGA).
     """
-    name = label("periodic", every=every, graph=graph if isinstance(graph, str) else graph.__name__)
+    name = label("periodic", every=every, graph=called("periodic", "graph", graph))
     n, every = replicas(name, n), integer(name, "every", every)
-    local, everyone = (static(graph, n) if isinstance(graph, str) else graph(n)), complete(n)
+    local, everyone = inner(name, graph, n, "replicas", seed), complete(n)
+    name += seed_of(local)
     return Varying(
         name,
         n,
@@ -169,6 +177,38 @@ def periodic(n: int, every: int = 10, graph: str | Factory = "exponential") -> V
         period=every,
         degree=n - 1,
     )
+
+
+def called(name: str, option: str, graph: str | Factory) -> str:
+    """What a graph within a graph is called.
+
+    Raises:
+        ValueError: it is neither a text nor a function.
+    """
+    if isinstance(graph, str):
+        return graph
+    if not callable(graph):
+        text = f"graph '{name}:{option}={str(graph).lower() if isinstance(graph, bool) else graph}'"
+        raise ValueError(f"{text}: expected the short form of a graph, or a function of n")
+    return getattr(graph, "__name__", type(graph).__name__)
+
+
+def inner(name: str, graph: str | Factory, n: int, what: str, seed: int) -> Topology:
+    """The graph within a graph.
+
+    Raises:
+        ValueError: it is unknown, changes from round to round, or is made for another number.
+    """
+    found = static(graph, n, seed) if isinstance(graph, str) else graph(n)
+    if not isinstance(found, Topology) or found.n != n:
+        raise ValueError(f"graph {name!r}: got {found!r} within it, expected a Topology of {n} {what}")
+    return found
+
+
+def seed_of(topology: Topology) -> str:
+    """The seed of a random graph within a graph, as a further option of its name."""
+    found = re.search(r"seed=\d+", topology.name)
+    return f",{found[0]}" if found else ""
 
 
 def split(name: str, n: int, groups: int | None) -> tuple[int, int]:

@@ -82,15 +82,16 @@ def u_equistatic(n: int, m: int | None = None, seed: int = 0) -> Topology:
 def shifts(name: str, n: int, m: int | None, seed: int, half: bool = False) -> list[int]:
     """The first m different random shifts that connect all replicas, of one direction where `half`."""
     n = replicas(name, n)
-    if n == 1:
-        return []
     largest = n // 2 if half else n - 1
     if m is None:
         degree = (n - 1).bit_length()
         m = min(largest, (degree + 1) // 2 if half else degree)
-    elif integer(name, "m", m) > largest:
+    elif integer(name, "m", m) > largest and n > 1:
         raise ValueError(f"graph {name!r}: got m = {m} for {n} replicas, expected at most {largest} shifts")
     purpose = name.partition(":")[0]
+    generator(purpose, seed)
+    if n == 1:
+        return []
     drawn = ((1 + generator(purpose, seed, attempt).permutation(largest)[:m]).tolist() for attempt in count())
     # Shifts that have a factor in common with n would leave groups that never hear of each other.
     return next(found for found in drawn if gcd(n, *found) == 1)

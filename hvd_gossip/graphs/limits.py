@@ -10,6 +10,8 @@ from scipy.sparse import csgraph, linalg
 
 from hvd_gossip.graphs.topology import Topology
 
+POWERS = 5_000
+"""Rounds after which the limit is solved for instead."""
 LARGEST = 20_000
 """Above so many replicas the limit is not computed for a warning."""
 
@@ -33,7 +35,15 @@ def limit_weights(topology: Topology) -> np.ndarray:
     Source: D. Levin, Y. Peres, Markov Chains and Mixing Times, section 1.5 (the stationary distribution).
     """
     require_agreement(topology)
-    balance = (topology.matrix().T - sp.eye_array(topology.n)).tolil()
+    matrix = topology.matrix()
+    counts = np.full(topology.n, 1 / topology.n)
+    for _ in range(POWERS):
+        # (I + W)/2 has the same limit and no eigenvalue near -1.
+        following = (counts + matrix.T @ counts) / 2
+        if np.abs(following - counts).max() <= 1e-16:
+            return following / following.sum()
+        counts = following
+    balance = (matrix.T - sp.eye_array(topology.n)).tolil()
     balance[topology.n - 1, :] = 1.0
     right = np.zeros(topology.n)
     right[-1] = 1.0
@@ -62,6 +72,24 @@ def require_agreement(topology: Topology) -> None:
             f"graph {topology.name!r} is not connected: replicas {roots[0]} and {roots[1]} never hear of each other, "
             f"not even through others ({len(roots)} separate groups); every replica must be reached"
         )
+    if topology.n > 1 and (period := turns(topology)) != 1:
+        raise ValueError(
+            f"graph {topology.name!r}: replicas only take turns, values come round after {period} rounds and never "
+            "agree; weights=lazy keeps a part of each replica's own"
+        )
+
+
+def turns(topology: Topology) -> int:
+    """After how many rounds values come back to where they were: the period of W, 1 where replicas agree."""
+    matrix = topology.matrix()
+    if (matrix.diagonal() > 0).any():
+        return 1
+    root = closed_classes(topology)[0]
+    level = csgraph.shortest_path(matrix, unweighted=True, indices=root)
+    edges = matrix.tocoo()
+    there = np.isfinite(level[edges.row]) & np.isfinite(level[edges.col])
+    loops = (level[edges.row] + 1 - level[edges.col])[there]
+    return int(np.gcd.reduce(loops.astype(np.int64)))
 
 
 def checked(topology: Topology) -> Topology:

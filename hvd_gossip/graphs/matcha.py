@@ -65,7 +65,10 @@ def matcha(n: int, base: str = "ring", budget: float = 0.5, seed: int = 0) -> Va
     if n > LARGEST:
         raise ValueError(f"graph {name!r}: got {n} replicas, expected at most {LARGEST}: it solves dense problems")
     generator(name, seed)
-    partners, probabilities, step, second = plan(base, n, float(budget))
+    if not isinstance(base, str):
+        text = str(base).lower() if isinstance(base, bool) else base
+        raise ValueError(f"graph 'matcha:base={text}': expected the short form of a symmetric static graph")
+    partners, probabilities, step, second = plan(base, n, float(budget), int(seed))
 
     def draw(round: int, epoch: int) -> Topology:
         used = generator("matcha", seed, round).random_sample(len(partners)) < probabilities
@@ -75,16 +78,16 @@ def matcha(n: int, base: str = "ring", budget: float = 0.5, seed: int = 0) -> Va
             found = active[:, ranks].T
             return found, np.where(found == ranks[:, None], 0.0, step)
 
-        return LocalTopology(f"{name} round {round}", n, ("matcha", base, used.tobytes()), neighbours)
+        return LocalTopology(f"{name} round {round}", n, ("matcha", base, seed, used.tobytes()), neighbours)
 
     degree = int((partners[probabilities > 0] != np.arange(n)).sum(axis=0).max(initial=0))
     return Varying(name, n, draw, degree=degree, random=True, second_moment=second)
 
 
 @lru_cache(maxsize=8)
-def plan(base: str, n: int, budget: float) -> tuple[np.ndarray, np.ndarray, float, float]:
+def plan(base: str, n: int, budget: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray, float, float]:
     """Partners by matching and rank, probabilities of the matchings, the step, the second eigenvalue of E[W^T W]."""
-    topology = static(base, n)
+    topology = static(base, n, seed)
     if (edge := one_way(topology)) is not None:
         raise ValueError(
             f"graph 'matcha' needs a symmetric base, but {base!r} is directed: replica {edge[0]} hears {edge[1]}, and "

@@ -17,6 +17,7 @@ class MatrixTopology(Topology):
     Args:
         name: what the user called it.
         matrix: anything scipy turns into a CSR array of shape [n, n], finite, non-negative, rows summing to 1.
+        key: the key of another topology with the same edges.
 
     Raises:
         ValueError: the matrix is not square, has a negative or non-finite weight, or a row that does not sum to 1.
@@ -26,13 +27,16 @@ class MatrixTopology(Topology):
         [1]
     """
 
-    def __init__(self, name: str, matrix: sp.sparray | np.ndarray | list[list[float]]) -> None:
+    def __init__(
+        self, name: str, matrix: sp.sparray | np.ndarray | list[list[float]], key: Hashable | None = None
+    ) -> None:
         self._matrix = sp.csr_array(matrix, dtype=np.float64, copy=True)
         super().__init__(name, self._matrix.shape[0])
         self._check()
         self._matrix.sum_duplicates()
         self._matrix.eliminate_zeros()
         self._columns: sp.csc_array | None = None
+        self._key = key
 
     def _check(self) -> None:
         if self._matrix.shape != (self.n, self.n):
@@ -60,6 +64,8 @@ class MatrixTopology(Topology):
 
     @property
     def edges(self) -> Hashable:
+        if self._key is not None:
+            return self._key
         # Self-weights are no edges: whether one is zero makes no other edge set.
         edges = self._matrix.tocoo()
         pairs = np.stack(edges.coords).astype("<i8")[:, edges.row != edges.col]

@@ -12,7 +12,7 @@ from hvd_gossip import specification
 from hvd_gossip.graphs import limits
 from hvd_gossip.graphs.matrix_topology import MatrixTopology
 from hvd_gossip.graphs.registry import graph
-from hvd_gossip.graphs.topology import Topology, replicas
+from hvd_gossip.graphs.topology import Topology, boolean, replicas
 from hvd_gossip.graphs.weights import RULES, reweight, weighted, with_rest
 
 GIVEN = "given"
@@ -42,6 +42,8 @@ def from_networkx(graph: nx.Graph, weights: str | None = None, name: str | None 
         >>> from_networkx(nx.petersen_graph()).row(0).sources.tolist()
         [1, 4, 5]
     """
+    if not isinstance(graph, nx.Graph):
+        raise ValueError(f"got {graph!r}: expected a networkx graph")
     name = name or graph.name or "networkx"
     n = replicas(name, graph.number_of_nodes())
     nodes = list(graph.nodes)
@@ -57,7 +59,7 @@ def from_directed_edges(name: str, n: int, edges: list[tuple[int, int, float | N
     """The Topology of triples (i hears, j, weight or None)."""
     rows = np.array([i for i, _, _ in edges], dtype=np.int64)
     columns = np.array([j for _, j, _ in edges], dtype=np.int64)
-    if weights is None and edges and all(weight is not None for *_, weight in edges):
+    if weights is None and any(weight is not None for *_, weight in edges):
         weights = GIVEN
     if weights == GIVEN:
         topology = with_given_weights(name, n, rows, columns, [weight for *_, weight in edges])
@@ -88,6 +90,9 @@ def with_given_weights(
         raise ValueError(
             f"graph {name!r}: got weights='given', but some edge has no weight; give a rule or all weights"
         )
+    for i, j, weight in zip(rows, columns, weights, strict=True):
+        if isinstance(weight, str):
+            raise ValueError(f"graph {name!r}: edge {j} -> {i} has the weight {weight!r}, expected a finite number")
     values = np.array(weights, dtype=np.float64)
     wrong = np.flatnonzero(~np.isfinite(values) | (values < 0))
     if len(wrong):
@@ -106,7 +111,8 @@ def with_given_weights(
             f"{'exactly 1 with its loop' if looped[worst] else 'at most 1'}; if they are no mixing weights, give "
             "weights=metropolis"
         )
-    return MatrixTopology(name, with_rest(n, rows, columns, values))
+    # What is too much by rounding is taken off in proportion.
+    return MatrixTopology(name, with_rest(n, rows, columns, values / np.maximum(sums, 1.0)[rows]))
 
 
 @graph
@@ -134,8 +140,9 @@ def file(n: int, path: str, directed: bool = False, weights: str | None = None) 
         [1, 2]
     """
     name = specification.label("file", path=path, directed=directed or None, weights=weights)
-    n = replicas(name, n)
+    n, directed = replicas(name, n), boolean(name, "directed", directed)
     edges = read_edges(name, path)
+    edges = once(name, edges, directed)
     outside = [rank for edge in edges for rank in edge[:2] if not 0 <= rank < n]
     if outside:
         raise ValueError(f"graph {name!r}: the file names rank {outside[0]}, but there are ranks 0 to {n - 1}")
@@ -143,6 +150,21 @@ def file(n: int, path: str, directed: bool = False, weights: str | None = None) 
     if not directed:
         hears += [(source, destination, weight) for source, destination, weight in edges if source != destination]
     return from_directed_edges(name, n, hears, weights)
+
+
+def once(name: str, edges: list[tuple[int, int, float | None]], directed: bool) -> list[tuple[int, int, float | None]]:
+    """Each edge once, whichever way round an undirected one is written.
+
+    Raises:
+        ValueError: an edge is given two weights.
+    """
+    found: dict[tuple[int, int], float | None] = {}
+    for source, destination, weight in edges:
+        key = (source, destination) if directed or source <= destination else (destination, source)
+        if key in found and found[key] != weight and not (weight != weight and found[key] != found[key]):
+            raise ValueError(f"graph {name!r}: edge {key[0]} - {key[1]} has the weights {found[key]} and {weight}")
+        found[key] = weight
+    return [(source, destination, weight) for (source, destination), weight in found.items()]
 
 
 def read_edges(name: str, path: str) -> list[tuple[int, int, float | None]]:

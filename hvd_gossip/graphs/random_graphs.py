@@ -58,6 +58,10 @@ def random_regular(n: int, d: int, seed: int = 0) -> Topology:
 
 def regular_edges(n: int, d: int, random: np.random.RandomState) -> np.ndarray:
     """Pair the ends of edges at random; what does not fit is paired again, together with as many edges that did."""
+    if d == 2:
+        # Two neighbours each make rings, and hardly ever a single one: the connected ones are one ring in any order.
+        order = random.permutation(n)
+        return np.sort(np.stack([order, np.roll(order, 1)], axis=1), axis=1)
     if 2 * d > n:
         return complement(n, regular_edges(n, n - 1 - d, random))
     good, ends = np.empty(0, dtype=np.int64), np.repeat(np.arange(n), d)

@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from hvd_gossip import specification
 from hvd_gossip.graphs import limits, weights
-from hvd_gossip.graphs.matrix_topology import MatrixTopology
 from hvd_gossip.graphs.schedules import Schedule, Static, Varying
 from hvd_gossip.graphs.topology import Topology
 
@@ -91,9 +90,10 @@ def schedule(graph: str | Topology | Schedule, n: int, seed: int = 0) -> Schedul
         [4, 6, 7]
     """
     found = build(graph, n, seed) if isinstance(graph, str) else graph
-    if isinstance(found, MatrixTopology) and not isinstance(graph, str):
-        limits.require_agreement(found)
-        limits.checked(found)
+    own = found.topology if isinstance(found, Static) else found
+    if isinstance(own, Topology) and not isinstance(graph, str) and own.n <= limits.LARGEST:
+        limits.require_agreement(own)
+        limits.checked(own)
     if isinstance(found, Topology):
         found = Static(found)
     if not callable(found) or not hasattr(found, "n") or not hasattr(found, "name"):
@@ -103,13 +103,13 @@ def schedule(graph: str | Topology | Schedule, n: int, seed: int = 0) -> Schedul
     return found
 
 
-def static(text: str, n: int) -> Topology:
+def static(text: str, n: int, seed: int = 0) -> Topology:
     """The graph of a short form that stays the same in every round.
 
     Raises:
         ValueError: as `build`, or the graph changes from round to round.
     """
-    found = build(text, n)
+    found = build(text, n, seed)
     if not isinstance(found, Topology):
         raise ValueError(f"graph {text!r} changes from round to round: expected one that stays the same")
     return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from hvd_gossip.graphs.cayley import Cayley, Circulant
 from hvd_gossip.graphs.registry import graph
-from hvd_gossip.graphs.topology import Topology, integer, replicas
+from hvd_gossip.graphs.topology import Topology, boolean, integer, replicas
 from hvd_gossip.specification import label
 
 
@@ -31,7 +31,8 @@ def ring(n: int, directed: bool = False) -> Topology:
 
     Source: arXiv:1705.09056.
     """
-    return Circulant(label("ring", directed=directed or None), n, (-1,) if directed else (-1, 1))
+    one_way = boolean("ring", "directed", directed)
+    return Circulant(label("ring", directed=one_way or None), n, (-1,) if one_way else (-1, 1))
 
 
 @graph

@@ -36,6 +36,17 @@ def integer(name: str, option: str, value: int, least: int = 1) -> int:
     return int(value)
 
 
+def boolean(name: str, option: str, value: bool) -> bool:
+    """An option of graph `name` as a bool.
+
+    Raises:
+        ValueError: it is neither true nor false.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"graph {name!r}: got {option} = {value!r}, expected true or false")
+    return bool(value)
+
+
 def replicas(name: str, n: int) -> int:
     """The number of replicas as an int.
 

@@ -6,7 +6,8 @@ Rows receive, rows sum to 1; W is symmetric and doubly stochastic.
 from __future__ import annotations
 
 import math
-from itertools import count, product, takewhile
+from collections.abc import Iterator
+from itertools import product
 
 from hvd_gossip.graphs.cayley import Cayley
 from hvd_gossip.graphs.registry import graph
@@ -15,7 +16,7 @@ from hvd_gossip.specification import label
 
 
 @graph
-def torus(n: int, shape: str | tuple[int, ...] | None = None, dimensions: int = 2) -> Topology:
+def torus(n: int, shape: str | int | tuple[int, ...] | None = None, dimensions: int = 2) -> Topology:
     r"""A grid closed in every direction: each replica hears the two next to it along every dimension.
 
     `W[i, i ± e_a] = 1/(2 D + 1)` for the D dimensions longer than 1; along a dimension of length 2 both neighbours
@@ -35,7 +36,7 @@ def torus(n: int, shape: str | tuple[int, ...] | None = None, dimensions: int = 
 
     Source: arXiv:2509.12213 (D_torus).
     """
-    told = shape if shape is None or isinstance(shape, str) else "x".join(map(str, shape))
+    told = "x".join(map(str, shape)) if isinstance(shape, tuple | list) else shape
     name = label("torus", shape=told, dimensions=None if dimensions == 2 else dimensions)
     n = replicas(name, n)
     lengths = balanced_shape(name, n, dimensions) if shape is None else read_shape(name, shape, n)
@@ -47,49 +48,56 @@ def torus(n: int, shape: str | tuple[int, ...] | None = None, dimensions: int = 
     return Cayley(name, lengths, weights)
 
 
-def read_shape(name: str, shape: str | tuple[int, ...], n: int) -> tuple[int, ...]:
-    """Lengths from (4, 6) or "4x6"; their product is n."""
-    parts = shape.lower().split("x") if isinstance(shape, str) else [str(length) for length in shape]
-    if not parts or not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+def read_shape(name: str, shape: str | int | tuple[int, ...], n: int) -> tuple[int, ...]:
+    """Lengths from (4, 6), "4x6" or 24; their product is n."""
+    whole = isinstance(shape, int) and not isinstance(shape, bool)
+    parts = shape.lower().split("x") if isinstance(shape, str) else [shape] if whole else shape
+    try:
+        lengths = tuple(integer(name, "length", int(part) if isinstance(part, str) else part) for part in parts)  # type: ignore[union-attr,arg-type]
+    except (TypeError, ValueError):
+        lengths = ()
+    if not lengths:
         raise ValueError(f"graph {name!r}: got shape = {shape!r}, expected lengths of at least 1, for example 4x6")
-    lengths = tuple(int(part) for part in parts)
     if math.prod(lengths) != n:
         raise ValueError(f"graph {name!r}: a shape of {shape} holds {math.prod(lengths)} replicas, but there are {n}")
     return lengths
 
 
 def balanced_shape(name: str, n: int, dimensions: int) -> tuple[int, ...]:
-    """The shape of so many dimensions whose lengths differ least, ascending.
+    """The shape of so many dimensions whose lengths have the smallest sum, ascending.
 
     Raises:
         ValueError: a dimension would have length 1.
     """
     dimensions = integer(name, "dimensions", dimensions)
-    lengths: list[int] = []
-    rest = n
-    for left in range(dimensions, 1, -1):
-        fitting = takewhile(lambda length: length**left <= rest, count(1))  # noqa: B023 - used up at once
-        lengths.append(max(length for length in fitting if rest % length == 0))
-        rest //= lengths[-1]
-    if n > 1 and 1 in lengths:
+    if n == 1:
+        return (1,) * dimensions
+    found = min(shapes(n, dimensions, 2), key=sum, default=None)
+    if found is None:
+        near = " or ".join(map(str, neighbouring_sizes(n, dimensions)))
+        advice = f"take {near} replicas" if near else "take fewer dimensions"
         raise ValueError(
-            f"graph {name!r}: {n} replicas make no torus of {dimensions} dimensions longer than 1: take "
-            f"{' or '.join(map(str, neighbouring_sizes(n, dimensions)))} replicas, give shape=1x{n} (a ring), or take "
-            "a graph that fits any number (exponential, ring_lattice, base_k)"
+            f"graph {name!r}: {n} replicas make no torus of {dimensions} dimensions longer than 1: {advice}, give "
+            f"shape=1x{n} (a ring), or take a graph that fits any number (exponential, ring_lattice, base_k)"
         )
-    return tuple(sorted([*lengths, rest]))
+    return found
+
+
+def shapes(n: int, dimensions: int, least: int) -> Iterator[tuple[int, ...]]:
+    """All ways to write n as a product of so many ascending lengths of at least `least`."""
+    if dimensions == 1:
+        if n >= least:
+            yield (n,)
+        return
+    length = least
+    while length**dimensions <= n:
+        if n % length == 0:
+            yield from ((length, *rest) for rest in shapes(n // length, dimensions - 1, length))
+        length += 1
 
 
 def neighbouring_sizes(n: int, dimensions: int) -> list[int]:
-    """The next smaller and the next larger number that has so many prime factors, repetitions counted."""
-
-    def splits(m: int) -> bool:
-        found, factor = 0, 2
-        while m > 1:
-            while m % factor == 0:
-                found, m = found + 1, m // factor
-            factor = factor + 1 if factor * factor <= m else max(m, factor + 1)
-        return found >= dimensions
-
-    below = next((m for m in range(n - 1, 1, -1) if splits(m)), None)
-    return [m for m in (below, next(m for m in count(n + 1) if splits(m))) if m is not None]
+    """The nearest smaller and larger numbers, among the next hundred, that make such a torus."""
+    fits = [m for m in range(max(2, n - 100), n + 100) if any(True for _ in shapes(m, dimensions, 2))]
+    below, above = [m for m in fits if m < n], [m for m in fits if m > n]
+    return below[-1:] + above[:1]

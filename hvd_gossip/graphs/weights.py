@@ -76,10 +76,11 @@ def reweight(topology: Topology, rule: str) -> Topology:
     if rule == "fastest":
         return MatrixTopology(name, fastest.fastest(matrix))
     if rule == "lazy":
-        return limits.checked(MatrixTopology(name, (sp.eye_array(topology.n) + matrix) / 2))
+        return limits.checked(MatrixTopology(name, (sp.eye_array(topology.n) + matrix) / 2, topology.edges))
     edges = matrix.tocoo()
     others = edges.row != edges.col
-    return limits.checked(MatrixTopology(name, weighted(topology.n, edges.row[others], edges.col[others], rule)))
+    made = weighted(topology.n, edges.row[others], edges.col[others], rule)
+    return limits.checked(MatrixTopology(name, made, topology.edges))
 
 
 def one_way(topology: Topology) -> tuple[int, int] | None:

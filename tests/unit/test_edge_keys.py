@@ -5,10 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Iterator
 
+import numpy as np
 import pytest
 from forms import FORMS, RANDOM, STATIC
 
-from hvd_gossip.graphs import Topology, reweight, schedule
+from hvd_gossip.graphs import EdgeList, MatrixTopology, Topology, reweight, schedule
 
 SEEDED = ("random_regular:d=3", "watts_strogatz:k=2,p=0.5", "d_equistatic:m=2", "u_equistatic:m=2")
 SIZES = (2, 6, 8, 9)
@@ -37,6 +38,12 @@ def test_equal_keys_mean_equal_edges_among_all_graphs_seeds_and_rounds(n: int) -
 def test_keys_of_different_numbers_of_replicas_differ() -> None:
     keys = [{topology.edges for topology in drawn(n)} for n in SIZES]
     assert sum(map(len, keys)) == len(set().union(*keys))
+
+
+def test_the_number_of_replicas_is_part_of_the_key() -> None:
+    one, other = np.array([0]), np.array([1])
+    assert EdgeList("own", 2, one, other).edges != EdgeList("own", 3, one, other).edges
+    assert MatrixTopology("own", np.eye(2)).edges != MatrixTopology("own", np.eye(3)).edges
 
 
 @pytest.mark.parametrize("form", SEEDED)

@@ -85,6 +85,7 @@ def weighted(*edges: tuple[int, int, float]) -> nx.DiGraph:
         (nx.path_graph(3), {"weights": "metropolys"}, "unknown rule for weights 'metropolys'"),
         (nx.DiGraph([(0, 1), (1, 2), (2, 0)]), {"weights": "metropolis"}, "is directed: replica 0 hears 2"),
         (weighted((0, 1, float("inf")), (1, 0, 0.1)), {}, "edge 0 -> 1 has the weight inf"),
+        (weighted((0, 1, 1.001), (1, 0, 0.5)), {}, "what replica 1 hears sum to 1.001, expected at most 1"),
         (weighted((0, 1, 0.0), (1, 0, 0.0)), {}, "is not connected: replicas 0 and 1"),
         (nx.Graph([(0, 1, {"weight": "much"})]), {}, "graph 'networkx': edge 0 -> 1 has the weight 'much'"),
         ([(0, 1)], {}, "expected a networkx graph"),

@@ -134,6 +134,15 @@ def test_equistatic_graphs_are_means_of_shifts(n: int, m: int, seed: int) -> Non
         same(topology, np.mean([(A + A.T) / 2 for A in basis], axis=0))
 
 
+@pytest.mark.parametrize("name", ["d_equistatic", "u_equistatic"])
+def test_a_single_shift_reaches_every_replica(name: str) -> None:
+    """Of a shift that has a factor in common with n, groups would never hear of each other."""
+    for n, seed in product((4, 6, 12, 30), range(20)):
+        topology = GRAPHS[name](n, m=1, seed=seed)
+        assert isinstance(topology, Topology)
+        assert nx.is_strongly_connected(topology.to_networkx())
+
+
 @pytest.mark.parametrize("outer", ["ring", "star", "exponential", "complete"])
 @settings(deadline=None, max_examples=30)
 @given(st.integers(1, 10), st.integers(1, 6))

@@ -66,6 +66,17 @@ def test_rules_for_any_graph_are_the_dense_ones(rule: str, case: tuple[str, int]
     np.testing.assert_allclose(dense(quietly(topology, rule)), reference(dense(topology), rule), atol=1e-12)
 
 
+@pytest.mark.parametrize("rule", ["uniform", "max_degree", "1/n", "lazy"])
+@settings(deadline=None)
+@given(st.integers(1, 9), st.integers(0, 10**6))
+def test_rules_for_directed_graphs_of_ones_own_are_the_dense_ones(rule: str, n: int, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    own = draw.random((n, n)) * (draw.random((n, n)) < 0.4) + np.eye(n)
+    own /= own.sum(axis=1, keepdims=True)
+    made = dense(quietly(MatrixTopology("own", own), rule))
+    np.testing.assert_allclose(made, reference(own, rule), atol=1e-12)
+
+
 @settings(deadline=None)
 @given(cases(SYMMETRIC, largest=24))
 def test_metropolis_is_symmetric_and_keeps_the_mean_of_every_symmetric_graph(case: tuple[str, int]) -> None:

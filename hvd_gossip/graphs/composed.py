@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from hvd_gossip.graphs.cayley import Cayley
 from hvd_gossip.graphs.registry import graph, static
 from hvd_gossip.graphs.schedules import Varying
+from hvd_gossip.graphs.seeds import generator
 from hvd_gossip.graphs.static import complete
 from hvd_gossip.graphs.topology import Row, Topology, integer, replicas
 from hvd_gossip.specification import label
@@ -199,6 +200,7 @@ def inner(name: str, graph: str | Factory, n: int, what: str, seed: int) -> Topo
     Raises:
         ValueError: it is unknown, changes from round to round, or is made for another number.
     """
+    generator(name, seed)
     found = static(graph, n, seed) if isinstance(graph, str) else graph(n)
     if not isinstance(found, Topology) or found.n != n:
         raise ValueError(f"graph {name!r}: got {found!r} within it, expected a Topology of {n} {what}")

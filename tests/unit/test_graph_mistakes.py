@@ -27,7 +27,7 @@ INTEGERS = [
 ]
 SEEDED = {"random_regular": {"d": 4}, "watts_strogatz": {"k": 4}, "matcha": {"base": "ring"}}
 SEEDED |= {name: {} for name in ("erdos_renyi", "d_equistatic", "u_equistatic", "od_equidyn", "ou_equidyn")}
-SEEDED |= {name: {} for name in ("random_ring", "random_matching")}
+SEEDED |= {name: {} for name in ("random_ring", "random_matching", "hierarchical", "alternating", "periodic")}
 
 
 @pytest.mark.parametrize(("name", "option", "least"), INTEGERS)

@@ -65,7 +65,6 @@ def graph_parser() -> ArgumentParser:
         "in both directions twice. " + GRAPH_HELP,
     )
     parser.add_argument("graphs", nargs="+", type=str, help="short forms, for example ring torus base_k:k=2")
-    parser.add_argument("-n", "--n", type=PositiveInt | None, default=None, help="number of replicas; has to be given")
     parser.add_argument(
         "--round", type=NonNegativeInt | None, default=None, help="look at the graph of this round alone"
     )
@@ -76,7 +75,7 @@ def graph_parser() -> ArgumentParser:
     parser.add_argument(
         "--plot", type=str | None, default=None, help="PNG file: one graph drawn, or of several, how fast they agree"
     )
-    add_price_options(parser)
+    add_common_options(parser)
     return parser
 
 
@@ -88,7 +87,6 @@ def plan_parser() -> ArgumentParser:
         "--link, links are assumptions: shared memory of 20 GB/s inside nodes, 100 Gb/s between them.",
     )
     parser.add_argument("graphs", nargs="*", type=str, help="short forms (default: those that fit)")
-    parser.add_argument("-n", "--n", type=PositiveInt | None, default=None, help="number of replicas; has to be given")
     parser.add_argument("--ranks-per-node", type=PositiveInt, default=1, help="replicas on a node")
     parser.add_argument(
         "--link",
@@ -100,12 +98,13 @@ def plan_parser() -> ArgumentParser:
     )
     parser.add_argument("--seed", type=NonNegativeInt, default=0, help="for random graphs")
     parser.add_argument("--plot", type=str | None, default=None, help="PNG file")
-    add_price_options(parser)
+    add_common_options(parser)
     return parser
 
 
-def add_price_options(parser: ArgumentParser) -> None:
+def add_common_options(parser: ArgumentParser) -> None:
     """Options of both."""
+    parser.add_argument("-n", "--n", type=PositiveInt | None, default=None, help="number of replicas; has to be given")
     parser.add_argument(
         "--parameters",
         type=PositiveFloat,

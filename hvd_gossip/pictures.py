@@ -14,6 +14,11 @@ MARKERS = "osD^vPX"
 LINES = ("-", "--", ":", "-.")
 
 
+def style(index: int) -> dict[str, str]:
+    """Colour and line of the curve with this number."""
+    return {"color": COLORS[index % len(COLORS)], "linestyle": LINES[index // len(COLORS) % len(LINES)]}
+
+
 def new_figure(path: Path, width: float, height: float) -> Figure:
     """An empty figure for a PNG file, inches wide and high.
 

@@ -44,8 +44,6 @@ GRAPHS = (
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)
 PLAIN = ("complete", "erdos_renyi")
 """Their number of edges, or the work to find them, grows as n^2."""
-
-
 SOLVED = 100_000
 """Eigensolvers are not measured for more replicas."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from hvd_gossip.dbench import compare
 from hvd_gossip.dbench.compare import Run
-from hvd_gossip.pictures import COLORS, LINES, MARKERS, new_figure, save
+from hvd_gossip.pictures import MARKERS, new_figure, save, style
 
 Panel = tuple[str, Callable[[dict[str, Any]], float | None], bool]
 PANELS: tuple[Panel, ...] = (
@@ -60,14 +60,14 @@ def always_equal(run: Run) -> bool:
 
 def draw_curve(axis: Any, run: Run, name: str, value: Callable[[dict[str, Any]], float | None], index: int) -> bool:
     """One run in one panel, with a band from worst to best replica under the accuracy; whether any is above 0."""
-    color, line = COLORS[index % len(COLORS)], LINES[index // len(COLORS) % len(LINES)]
+    look = style(index)
     epochs = [record["epoch"] for record in run.records]
     found = [value(record) for record in run.records]
     values = [float("nan") if number is None else number for number in found]
     marker = MARKERS[index % len(MARKERS)]
-    axis.plot(epochs, values, line, color=color, marker=marker, markersize=4, linewidth=1.8, label=name)
+    axis.plot(epochs, values, **look, marker=marker, markersize=4, linewidth=1.8, label=name)
     if value is PANELS[0][1]:
         low = [100 * min(record["accuracies"]) for record in run.records]
         high = [100 * max(record["accuracies"]) for record in run.records]
-        axis.fill_between(epochs, low, high, color=color, alpha=0.15, linewidth=0)
+        axis.fill_between(epochs, low, high, color=look["color"], alpha=0.15, linewidth=0)
     return any(number > 0 for number in values)

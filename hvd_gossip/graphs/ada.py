@@ -6,13 +6,12 @@ Source: arXiv:2509.12213; the formula of k and how neighbours are counted are ou
 from __future__ import annotations
 
 from functools import lru_cache
-from numbers import Real
 
 from hvd_gossip import specification
 from hvd_gossip.graphs.registry import graph
 from hvd_gossip.graphs.schedules import Varying
 from hvd_gossip.graphs.static import complete, ring_lattice
-from hvd_gossip.graphs.topology import Topology, integer, replicas
+from hvd_gossip.graphs.topology import Topology, integer, number, replicas
 
 CLOCKS = ("epoch", "round")
 
@@ -49,8 +48,7 @@ def ada(n: int, k0: int | None = None, gamma: float | None = None, k_min: int = 
     rate = (start - k_min) / 100 if gamma is None else gamma
     if start < k_min:
         raise ValueError(f"graph {name!r}: got k0 = {start}, expected at least k_min = {k_min}")
-    if isinstance(rate, bool) or not isinstance(rate, Real) or not 0 <= rate < float("inf"):
-        raise ValueError(f"graph {name!r}: got gamma = {rate!r}, expected a number of at least 0")
+    rate = number(name, "gamma", rate, lambda rate: 0 <= rate < float("inf"), "a number of at least 0")
 
     @lru_cache(maxsize=4)
     def lattice(k: int) -> Topology:

@@ -40,8 +40,7 @@ class Hierarchical(Topology):
     def __init__(self, name: str, outer: Topology, size: int, inner_weight: float | None = None) -> None:
         super().__init__(name, outer.n * size)
         self.outer, self.size = outer, size
-        degree = max(int(degrees.max()) for degrees in outer.degrees())
-        self.inner_weight = size / (size + degree + 1) if inner_weight is None else inner_weight
+        self.inner_weight = size / (size + outer.degree + 1) if inner_weight is None else inner_weight
 
     def row(self, rank: int) -> Row:
         self.check_rank(rank)
@@ -106,11 +105,7 @@ def hierarchical(n: int, groups: int | None = None, outer: str | Factory = "ring
 
     Source: arXiv:1907.05701 (learners in groups); the weights are our own.
     """
-    name = label("hierarchical", groups=groups, outer=called("hierarchical", "outer", outer))
-    n, groups = split(name, n, groups)
-    between = inner(name, outer, groups, "groups", seed)
-    name += seed_of(between)
-    return Hierarchical(name, between, n // groups)
+    return Hierarchical(*grouped("hierarchical", n, groups, outer, seed))
 
 
 @graph
@@ -136,14 +131,10 @@ def alternating(n: int, groups: int | None = None, outer: str | Factory = "expon
 
     Source: arXiv:2410.11998 (alternating over nodes).
     """
-    name = label("alternating", groups=groups, outer=called("alternating", "outer", outer))
-    n, groups = split(name, n, groups)
-    between = inner(name, outer, groups, "groups", seed)
-    name += seed_of(between)
-    size = n // groups
-    inside = Cayley(f"{name} inside", (groups, size), {(0, shift): 1 / size for shift in range(1, size)})
+    name, between, size = grouped("alternating", n, groups, outer, seed)
+    inside = Cayley(f"{name} inside", (between.n, size), {(0, shift): 1 / size for shift in range(1, size)})
     rounds = (inside, Hierarchical(f"{name} between", between, size, inner_weight=0.0))
-    degree = max(max(int(degrees.max()) for degrees in topology.degrees()) for topology in rounds)
+    degree = max(topology.degree for topology in rounds)
     return Varying(name, n, lambda round, epoch: rounds[round], period=2, degree=degree)
 
 
@@ -180,6 +171,18 @@ def periodic(n: int, every: int = 10, graph: str | Factory = "exponential", seed
     )
 
 
+def grouped(kind: str, n: int, groups: int | None, outer: str | Factory, seed: int) -> tuple[str, Topology, int]:
+    """The name of a graph of groups, the graph between them, and how many ranks a group has.
+
+    Raises:
+        ValueError: groups does not divide n, or outer is unknown or fits no so many groups.
+    """
+    name = label(kind, groups=groups, outer=called(kind, "outer", outer))
+    n, groups = split(name, n, groups)
+    between = inner(name, outer, groups, "groups", seed)
+    return name + seed_of(between), between, n // groups
+
+
 def called(name: str, option: str, graph: str | Factory) -> str:
     """What a graph within a graph is called.
 
@@ -189,8 +192,8 @@ def called(name: str, option: str, graph: str | Factory) -> str:
     if isinstance(graph, str):
         return graph
     if not callable(graph):
-        text = f"graph '{name}:{option}={str(graph).lower() if isinstance(graph, bool) else graph}'"
-        raise ValueError(f"{text}: expected the short form of a graph, or a function of n")
+        text = label(name, **{option: graph})
+        raise ValueError(f"graph {text!r}: expected the short form of a graph, or a function of n")
     return getattr(graph, "__name__", type(graph).__name__)
 
 

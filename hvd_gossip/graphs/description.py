@@ -136,12 +136,9 @@ def rounds_of(schedule: Schedule, epoch: int) -> list[Topology]:
 
 def parts_of_mean(graphs: list[Topology]) -> tuple[float | None, float | None]:
     """Largest and smallest part that a replica has of the mean that a static graph drifts to, where it is not even."""
-    if len(graphs) > 1 or graphs[0].doubly_stochastic or graphs[0].n > limits.LARGEST:
-        return None, None
-    if len(limits.closed_classes(graphs[0])) > 1:
-        return None, None
-    counts = limits.limit_weights(graphs[0])
-    return float(counts.max()), float(counts.min())
+    static = len(graphs) == 1 and not graphs[0].doubly_stochastic
+    counts = limits.known_limit(graphs[0]) if static else None
+    return (None, None) if counts is None else (float(counts.max()), float(counts.min()))
 
 
 def simulated(schedule: Schedule, epsilon: float, expected: float, work: float, epoch: int) -> int | None:

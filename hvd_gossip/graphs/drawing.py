@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from hvd_gossip.pictures import COLORS, LINES, new_figure, save
+from hvd_gossip.pictures import COLORS, new_figure, save, style
 
 MOST_CIRCLED = 400
 """More replicas are not put on a circle."""
@@ -52,6 +52,7 @@ def draw_topology(topology: Drawable, path: Path) -> Path:
 def draw_circle(axis: Any, topology: Drawable) -> None:
     """Replicas clockwise from the top; edges of a directed graph are arrows unless there are many."""
     from matplotlib.collections import LineCollection
+    from matplotlib.colors import to_rgb
 
     angle = np.pi / 2 - 2 * np.pi * np.arange(topology.n) / topology.n
     points = np.stack([np.cos(angle), np.sin(angle)], axis=1)
@@ -61,7 +62,7 @@ def draw_circle(axis: Any, topology: Drawable) -> None:
     strength = weight / weight.max(initial=1e-300)
     crowd = np.clip(np.sqrt(150 / max(1, len(to))), 0.15, 1.0)
     colors = np.zeros((len(to), 4))
-    colors[:, :3] = [int(COLORS[0][i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    colors[:, :3] = to_rgb(COLORS[0])
     colors[:, 3] = np.clip(0.85 * crowd * (0.3 + 0.7 * strength), 0.05, 1.0)
     if topology.symmetric or len(to) > MOST_ARROWS:
         segments: Any = np.stack([points[of], points[to]], axis=1)
@@ -116,12 +117,12 @@ def draw_consensus(curves: dict[str, tuple[np.ndarray, float]], n: int, epsilon:
     figure = new_figure(path, 13, 5.4)
     axes = figure.subplots(1, 2, sharey=True)
     for index, (name, (errors, size)) in enumerate(curves.items()):
-        style = {"color": COLORS[index % len(COLORS)], "linestyle": LINES[index // len(COLORS) % len(LINES)]}
+        look = style(index)
         shown = np.maximum(errors, epsilon / 10)
         rounds = np.arange(len(errors))
         mark = "o" if len(errors) <= 40 else None
-        axes[0].plot(rounds, shown, label=name, linewidth=1.8, marker=mark, markersize=3.5, **style)
-        axes[1].plot(rounds * size / 1e6, shown, linewidth=1.8, marker=mark, markersize=3.5, **style)
+        axes[0].plot(rounds, shown, label=name, linewidth=1.8, marker=mark, markersize=3.5, **look)
+        axes[1].plot(rounds * size / 1e6, shown, linewidth=1.8, marker=mark, markersize=3.5, **look)
     longest = [len(errors) - 1 for errors, _ in curves.values()]
     sizes = [(len(errors) - 1) * size / 1e6 for errors, size in curves.values()]
     for axis, label, ends in ((axes[0], "rounds", longest), (axes[1], "MB sent by a rank", sizes)):

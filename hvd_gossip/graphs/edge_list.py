@@ -8,10 +8,24 @@ from collections.abc import Hashable
 import numpy as np
 import scipy.sparse as sp
 
-from hvd_gossip.graphs.topology import Row, Topology
+from hvd_gossip.graphs.topology import Row, SymmetricTopology
 
 
-class EdgeList(Topology):
+def metropolis(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Weights of edges from the degrees of their ends: `1/(1 + max(d_i, d_j))`."""
+    return 1 / (1 + np.maximum(one, other))
+
+
+def with_rest(n: int, rows: np.ndarray, columns: np.ndarray, weights: np.ndarray) -> sp.csr_array:
+    """W whose diagonal takes what the edges columns -> rows leave of each row."""
+    rest = 1 - np.bincount(rows, weights=weights, minlength=n)
+    ranks = np.arange(n)
+    data = np.concatenate([weights, np.where(np.abs(rest) < 1e-12, 0.0, rest)])
+    indices = (np.concatenate([rows, ranks]), np.concatenate([columns, ranks]))
+    return sp.coo_array((data, indices), shape=(n, n)).tocsr()
+
+
+class EdgeList(SymmetricTopology):
     r"""An undirected graph: `W[i, j] = 1/(1 + max(d_i, d_j))` on edges, d the degrees.
 
     A row is found without building the matrix.
@@ -35,7 +49,7 @@ class EdgeList(Topology):
     def row(self, rank: int) -> Row:
         self.check_rank(rank)
         sources = np.sort(np.concatenate([self._other[self._one == rank], self._one[self._other == rank]]))
-        weights = 1 / (1 + np.maximum(self._degree[sources], self._degree[rank]))
+        weights = metropolis(self._degree[sources], self._degree[rank])
         return Row(max(0.0, 1.0 - float(weights.sum())), sources, weights, sources)
 
     @property
@@ -44,19 +58,8 @@ class EdgeList(Topology):
         return ("edges", self.n, hashlib.blake2b(np.sort(keys).astype("<i8").tobytes(), digest_size=16).hexdigest())
 
     def matrix(self) -> sp.csr_array:
-        weights = 1 / (1 + np.maximum(self._degree[self._one], self._degree[self._other]))
-        upper = sp.coo_array((weights, (self._one, self._other)), shape=(self.n, self.n))
-        edges = (upper + upper.T).tocsr()
-        rest = np.maximum(0.0, 1.0 - edges.sum(axis=1))
-        return (edges + sp.diags_array(rest * (rest > 1e-12))).tocsr()
+        rows, columns = np.concatenate([self._one, self._other]), np.concatenate([self._other, self._one])
+        return with_rest(self.n, rows, columns, metropolis(self._degree[rows], self._degree[columns]))
 
     def degrees(self) -> tuple[np.ndarray, np.ndarray]:
         return self._degree, self._degree
-
-    @property
-    def symmetric(self) -> bool:
-        return True
-
-    @property
-    def doubly_stochastic(self) -> bool:
-        return True

@@ -41,15 +41,22 @@ def sparse_second(matrix: sp.csr_array, symmetric: bool) -> float:
     return float(max(np.sort(high)[0], -lowest))
 
 
+def less_mean(matrix: sp.csr_array, times: float = 1.0) -> linalg.LinearOperator:
+    """`W - times 11^T/n` by its products."""
+    return linalg.LinearOperator(
+        matrix.shape,
+        matvec=lambda x: matrix @ x - times * x.mean(),
+        rmatvec=lambda x: matrix.T @ x - times * x.mean(),
+        dtype=np.float64,
+    )
+
+
 def largest_deviation(matrix: sp.csr_array, tolerance: float, restarts: int) -> float | None:
     """The largest modulus of an eigenvalue of W - J by Lanczos, or None where it does not converge."""
-    n = matrix.shape[0]
-    deviation = linalg.LinearOperator((n, n), matvec=lambda x: matrix @ x - x.mean(), dtype=np.float64)
-    start = generator("eigenvector", 0).standard_normal(n)
+    start = generator("eigenvector", 0).standard_normal(matrix.shape[0])
     try:
-        found = linalg.eigsh(
-            deviation, k=1, which="LM", v0=start, ncv=30, maxiter=restarts, tol=tolerance, return_eigenvectors=False
-        )
+        deviation, options = less_mean(matrix), {"v0": start, "ncv": 30, "maxiter": restarts, "tol": tolerance}
+        found = linalg.eigsh(deviation, k=1, which="LM", return_eigenvectors=False, **options)
     except linalg.ArpackNoConvergence:
         return None
     return float(abs(found[0]))

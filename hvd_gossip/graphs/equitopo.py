@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from itertools import count
 from math import gcd
-from numbers import Real
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from hvd_gossip.graphs.local import LocalTopology
 from hvd_gossip.graphs.registry import graph
 from hvd_gossip.graphs.schedules import Varying
 from hvd_gossip.graphs.seeds import generator
-from hvd_gossip.graphs.topology import Topology, integer, replicas
+from hvd_gossip.graphs.topology import Topology, integer, number, replicas
 from hvd_gossip.specification import label
 
 ETA = 0.53
@@ -47,7 +46,8 @@ def d_equistatic(n: int, m: int | None = None, seed: int = 0) -> Topology:
     Source: arXiv:2210.07881; that the shifts differ from each other is our reading.
     """
     name = label("d_equistatic", m=m, seed=seed)
-    return Cayley(name, (n,), {(a,): (n - 1) / n / len(s) for s in [shifts(name, n, m, seed)] for a in s})
+    found = shifts(name, n, m, seed)
+    return Cayley(name, (n,), {(a,): (n - 1) / n / len(found) for a in found})
 
 
 @graph
@@ -71,12 +71,9 @@ def u_equistatic(n: int, m: int | None = None, seed: int = 0) -> Topology:
     Source: arXiv:2210.07881; that the shifts differ from each other is our reading.
     """
     name = label("u_equistatic", m=m, seed=seed)
-    weights: dict[tuple[int, ...], float] = {}
     found = shifts(name, n, m, seed, half=True)
-    for a in found:
-        for shift in (a, n - a):
-            weights[(shift,)] = weights.get((shift,), 0.0) + (n - 1) / n / (2 * len(found))
-    return Cayley(name, (n,), weights)
+    weight = (n - 1) / n / (2 * len(found)) if found else 0.0
+    return Cayley(name, (n,), {(sign * a,): weight for a in found for sign in (-1, 1)})
 
 
 def shifts(name: str, n: int, m: int | None, seed: int, half: bool = False) -> list[int]:
@@ -200,6 +197,4 @@ def matching_of_shift(name: str, n: int, a: int, start: int, weight: float) -> T
 
 def peer_weight(name: str, n: int, eta: float) -> float:
     """What one peer counts: eta (n - 1)/n."""
-    if isinstance(eta, bool) or not isinstance(eta, Real) or not 0 < eta <= 1:
-        raise ValueError(f"graph {name!r}: got eta = {eta!r}, expected a number above 0, at most 1")
-    return float(eta) * (n - 1) / n
+    return number(name, "eta", eta, lambda eta: 0 < eta <= 1, "a number above 0, at most 1") * (n - 1) / n

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from numbers import Real
 
 import numpy as np
 import scipy.sparse as sp
 
 from hvd_gossip.graphs import limits
-from hvd_gossip.graphs.edge_list import EdgeList
+from hvd_gossip.graphs.edge_list import EdgeList, metropolis
 from hvd_gossip.graphs.registry import graph
 from hvd_gossip.graphs.seeds import generator, hash64
-from hvd_gossip.graphs.topology import Row, Topology, replicas
+from hvd_gossip.graphs.topology import Row, SymmetricTopology, Topology, number, replicas
 from hvd_gossip.specification import label
 
 CHECKED = 4_096
@@ -26,7 +25,7 @@ BLOCK = 1 << 22
 """Pairs looked at at once when the whole matrix is built."""
 
 
-class ErdosRenyi(Topology):
+class ErdosRenyi(SymmetricTopology):
     r"""Every pair of replicas joined with probability p: `W[i, j] = 1/(1 + max(d_i, d_j))` on edges.
 
     A rank finds its row in O(n d) work; the matrix costs O(n^2).
@@ -54,7 +53,7 @@ class ErdosRenyi(Topology):
         self.check_rank(rank)
         sources = self._neighbours(rank)
         degrees = np.array([len(self._neighbours(int(source))) for source in sources], dtype=np.int64)
-        weights = 1 / (1 + np.maximum(degrees, len(sources)))
+        weights = metropolis(degrees, np.asarray(len(sources)))
         return Row(1 - float(weights.sum()), sources, weights, sources)
 
     @property
@@ -70,14 +69,6 @@ class ErdosRenyi(Topology):
             found.append(np.stack([rows + block[0], columns]))
         one, other = np.concatenate(found, axis=1)
         return EdgeList(self.name, self.n, one, other).matrix()
-
-    @property
-    def symmetric(self) -> bool:
-        return True
-
-    @property
-    def doubly_stochastic(self) -> bool:
-        return True
 
 
 @graph
@@ -105,11 +96,13 @@ def erdos_renyi(n: int, p: float | None = None, seed: int = 0) -> Topology:
     n = replicas(name, n)
     if p is None:
         p = min(1.0, 2 * math.log(n) / n) if n > 1 else 1.0
-    if isinstance(p, bool) or not isinstance(p, Real) or not 0 < p <= 1:
-        raise ValueError(f"graph {name!r}: got p = {p!r}, expected a probability above 0, at most 1")
-    for attempt in range(ATTEMPTS):
+    p = number(name, "p", p, lambda p: 0 < p <= 1, "a probability above 0, at most 1")
+
+    def draw(attempt: int) -> Topology:
         low, high = generator("erdos_renyi", seed, attempt).randint(0, 2**32, size=2, dtype=np.uint64).tolist()
-        topology = ErdosRenyi(name, n, float(p), high << 32 | low)
-        if n > CHECKED or len(limits.closed_classes(topology)) == 1:
-            return topology
-    raise ValueError(f"graph {name!r}: none of {ATTEMPTS} graphs drawn is connected: give a larger p")
+        return ErdosRenyi(name, n, p, high << 32 | low)
+
+    found = limits.first_connected(draw, ATTEMPTS, CHECKED)
+    if found is None:
+        raise ValueError(f"graph {name!r}: none of {ATTEMPTS} graphs drawn is connected: give a larger p")
+    return found

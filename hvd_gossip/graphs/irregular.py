@@ -9,7 +9,7 @@ from math import isqrt
 
 import numpy as np
 
-from hvd_gossip.graphs.edge_list import EdgeList
+from hvd_gossip.graphs.edge_list import EdgeList, metropolis
 from hvd_gossip.graphs.local import LocalTopology
 from hvd_gossip.graphs.registry import graph
 from hvd_gossip.graphs.topology import Topology, replicas
@@ -64,7 +64,7 @@ def binary_tree(n: int) -> Topology:
         found = np.stack([(ranks - 1) // 2, 2 * ranks + 1, 2 * ranks + 2], axis=1)
         there = (found >= 0) & (found < n)
         found = np.where(there, found, ranks[:, None])
-        weights = 1 / (1 + np.maximum(degree(found), degree(ranks)[:, None]))
+        weights = metropolis(degree(found), degree(ranks)[:, None])
         return found, np.where(there, weights, 0.0)
 
     return LocalTopology("binary_tree", n, "binary_tree", neighbours)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
@@ -50,6 +51,13 @@ def limit_weights(topology: Topology) -> np.ndarray:
     return np.maximum(np.atleast_1d(linalg.spsolve(balance.tocsc(), right)), 0.0)
 
 
+def known_limit(topology: Topology) -> np.ndarray | None:
+    """The limit weights, or None where there are none or they take too long."""
+    if topology.n > LARGEST or len(closed_classes(topology)) > 1:
+        return None
+    return limit_weights(topology)
+
+
 def closed_classes(topology: Topology) -> list[int]:
     """One replica of each group that hears nobody outside of itself: replicas come to one value if there is one."""
     matrix = topology.matrix()
@@ -72,19 +80,24 @@ def require_agreement(topology: Topology) -> None:
             f"graph {topology.name!r} is not connected: replicas {roots[0]} and {roots[1]} never hear of each other, "
             f"not even through others ({len(roots)} separate groups); every replica must be reached"
         )
-    if topology.n > 1 and (period := turns(topology)) != 1:
+    if topology.n > 1 and (period := turns(topology, roots[0])) != 1:
         raise ValueError(
             f"graph {topology.name!r}: replicas only take turns, values come round after {period} rounds and never "
             "agree; weights=lazy keeps a part of each replica's own"
         )
 
 
-def turns(topology: Topology) -> int:
-    """After how many rounds values come back to where they were: the period of W, 1 where replicas agree."""
+def first_connected(draw: Callable[[int], Topology], attempts: int, largest: int) -> Topology | None:
+    """The first graph drawn that brings all replicas to one value; above `largest` replicas it is not looked at."""
+    drawn = (draw(attempt) for attempt in range(attempts))
+    return next((found for found in drawn if found.n > largest or len(closed_classes(found)) == 1), None)
+
+
+def turns(topology: Topology, root: int) -> int:
+    """After how many rounds values come back to where they were, 1 where replicas agree; all hear `root` in the end."""
     matrix = topology.matrix()
     if (matrix.diagonal() > 0).any():
         return 1
-    root = closed_classes(topology)[0]
     level = csgraph.shortest_path(matrix, unweighted=True, indices=root)
     edges = matrix.tocoo()
     there = np.isfinite(level[edges.row]) & np.isfinite(level[edges.col])
@@ -107,9 +120,9 @@ def drift(topology: Topology) -> str:
     """What the columns of W do to the mean, in words."""
     start = f"graph {topology.name!r}: W is not doubly stochastic, so replicas do not drift to their even mean"
     advice = "weights=metropolis keeps the even mean where every edge has both directions"
-    if topology.n > LARGEST or len(closed_classes(topology)) > 1:
+    counts = known_limit(topology)
+    if counts is None:
         return f"{start}; {advice}"
-    counts = limit_weights(topology)
     most, least = int(np.argmax(counts)), int(np.argmin(counts))
     return (
         f"{start} but to one in which replica {most} counts {counts[most]:.3g} and replica {least} {counts[least]:.3g} "

@@ -7,12 +7,12 @@ from collections.abc import Callable, Hashable
 import numpy as np
 import scipy.sparse as sp
 
-from hvd_gossip.graphs.topology import Row, Topology
+from hvd_gossip.graphs.topology import Row, SymmetricTopology
 
 Neighbours = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
-class LocalTopology(Topology):
+class LocalTopology(SymmetricTopology):
     """A symmetric W whose rows come from a function, so that a rank needs nobody else's.
 
     Args:
@@ -64,11 +64,3 @@ class LocalTopology(Topology):
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
         return matrix
-
-    @property
-    def symmetric(self) -> bool:
-        return True
-
-    @property
-    def doubly_stochastic(self) -> bool:
-        return True

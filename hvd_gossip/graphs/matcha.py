@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import combinations
-from numbers import Real
 
 import networkx as nx
 import numpy as np
@@ -18,7 +17,7 @@ from hvd_gossip.graphs.local import LocalTopology
 from hvd_gossip.graphs.registry import graph, static
 from hvd_gossip.graphs.schedules import Varying
 from hvd_gossip.graphs.seeds import generator
-from hvd_gossip.graphs.topology import Topology, replicas
+from hvd_gossip.graphs.topology import Topology, number, replicas
 from hvd_gossip.graphs.weights import one_way
 from hvd_gossip.specification import label
 
@@ -60,15 +59,13 @@ def matcha(n: int, base: str = "ring", budget: float = 0.5, seed: int = 0) -> Va
     """
     name = label("matcha", base=base, budget=budget, seed=seed)
     n = replicas(name, n)
-    if isinstance(budget, bool) or not isinstance(budget, Real) or not 0 < budget <= 1:
-        raise ValueError(f"graph {name!r}: got budget = {budget!r}, expected a fraction above 0, at most 1")
+    budget = number(name, "budget", budget, lambda budget: 0 < budget <= 1, "a fraction above 0, at most 1")
     if n > LARGEST:
         raise ValueError(f"graph {name!r}: got {n} replicas, expected at most {LARGEST}: it solves dense problems")
     generator(name, seed)
     if not isinstance(base, str):
-        text = str(base).lower() if isinstance(base, bool) else base
-        raise ValueError(f"graph 'matcha:base={text}': expected the short form of a symmetric static graph")
-    partners, probabilities, step, second = plan(base, n, float(budget), int(seed))
+        raise ValueError(f"graph {label('matcha', base=base)!r}: expected the short form of a symmetric static graph")
+    partners, probabilities, step, second = plan(base, n, budget, int(seed))
 
     def draw(round: int, epoch: int) -> Topology:
         used = generator("matcha", seed, round).random_sample(len(partners)) < probabilities

@@ -1,4 +1,4 @@
-"""W given explicitly, as a matrix or as a list of edges."""
+"""W given explicitly, as a matrix."""
 
 from __future__ import annotations
 

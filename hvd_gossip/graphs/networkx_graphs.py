@@ -10,10 +10,11 @@ import numpy as np
 
 from hvd_gossip import specification
 from hvd_gossip.graphs import limits
+from hvd_gossip.graphs.edge_list import with_rest
 from hvd_gossip.graphs.matrix_topology import MatrixTopology
 from hvd_gossip.graphs.registry import graph
 from hvd_gossip.graphs.topology import Topology, boolean, replicas
-from hvd_gossip.graphs.weights import RULES, reweight, weighted, with_rest
+from hvd_gossip.graphs.weights import RULES, reweight, weighted
 
 GIVEN = "given"
 
@@ -50,13 +51,15 @@ def from_networkx(graph: nx.Graph, weights: str | None = None, name: str | None 
     order = range(n) if set(nodes) == set(range(n)) else nodes
     number = {node: rank for rank, node in enumerate(order)}
     edges = [(number[i], number[j], data.get("weight")) for j, i, data in graph.edges(data=True)]
-    if not graph.is_directed():
-        edges += [(j, i, weight) for i, j, weight in edges if i != j]
-    return from_directed_edges(name, n, edges, weights)
+    return from_edges(name, n, edges, graph.is_directed(), weights)
 
 
-def from_directed_edges(name: str, n: int, edges: list[tuple[int, int, float | None]], weights: str | None) -> Topology:
-    """The Topology of triples (i hears, j, weight or None)."""
+def from_edges(
+    name: str, n: int, edges: list[tuple[int, int, float | None]], directed: bool, weights: str | None
+) -> Topology:
+    """The Topology of triples (i hears, j, weight or None), which stand for both directions unless `directed`."""
+    if not directed:
+        edges = edges + [(j, i, weight) for i, j, weight in edges if i != j]
     rows = np.array([i for i, _, _ in edges], dtype=np.int64)
     columns = np.array([j for _, j, _ in edges], dtype=np.int64)
     if weights is None and any(weight is not None for *_, weight in edges):
@@ -104,8 +107,10 @@ def with_given_weights(
     worst = int(np.argmax(sums))
     looped = np.zeros(n, dtype=bool)
     looped[rows[rows == columns]] = True
-    if sums[worst] > 1 + 1e-9 or np.any(looped & (np.abs(sums - 1) > 1e-9)):
-        worst = worst if sums[worst] > 1 + 1e-9 else int(np.flatnonzero(looped & (np.abs(sums - 1) > 1e-9))[0])
+    short = np.flatnonzero(looped & (np.abs(sums - 1) > 1e-9))
+    if sums[worst] <= 1 + 1e-9 and len(short):
+        worst = int(short[0])
+    if sums[worst] > 1 + 1e-9 or len(short):
         raise ValueError(
             f"graph {name!r}: the weights of what replica {worst} hears sum to {sums[worst]:.6g}, expected "
             f"{'exactly 1 with its loop' if looped[worst] else 'at most 1'}; if they are no mixing weights, give "
@@ -141,15 +146,12 @@ def file(n: int, path: str, directed: bool = False, weights: str | None = None) 
     """
     name = specification.label("file", path=path, directed=directed or None, weights=weights)
     n, directed = replicas(name, n), boolean(name, "directed", directed)
-    edges = read_edges(name, path)
-    edges = once(name, edges, directed)
+    edges = once(name, read_edges(name, path), directed)
     outside = [rank for edge in edges for rank in edge[:2] if not 0 <= rank < n]
     if outside:
         raise ValueError(f"graph {name!r}: the file names rank {outside[0]}, but there are ranks 0 to {n - 1}")
     hears = [(destination, source, weight) for source, destination, weight in edges]
-    if not directed:
-        hears += [(source, destination, weight) for source, destination, weight in edges if source != destination]
-    return from_directed_edges(name, n, hears, weights)
+    return from_edges(name, n, hears, directed, weights)
 
 
 def once(name: str, edges: list[tuple[int, int, float | None]], directed: bool) -> list[tuple[int, int, float | None]]:

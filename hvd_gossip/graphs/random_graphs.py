@@ -6,7 +6,6 @@ Rows receive, rows sum to 1; metropolis weights, hence W is symmetric and doubly
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Real
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from hvd_gossip.graphs import limits
 from hvd_gossip.graphs.edge_list import EdgeList
 from hvd_gossip.graphs.registry import graph
 from hvd_gossip.graphs.seeds import generator
-from hvd_gossip.graphs.topology import Topology, integer, replicas
+from hvd_gossip.graphs.topology import Topology, integer, number, replicas
 from hvd_gossip.specification import label
 
 CHECKED = 20_000
@@ -121,9 +120,8 @@ def watts_strogatz(n: int, k: int, p: float = 0.1, seed: int = 0) -> Topology:
     n, k = replicas(name, n), integer(name, "k", k, 2)
     if k % 2 or k >= n:
         raise ValueError(f"graph {name!r}: got k = {k} for {n} replicas, expected an even number less than n")
-    if isinstance(p, bool) or not isinstance(p, Real) or not 0 <= p <= 1:
-        raise ValueError(f"graph {name!r}: got p = {p!r}, expected a probability from 0 to 1")
-    return drawn(name, n, seed, lambda random: rewired_edges(n, k, float(p), random))
+    p = number(name, "p", p, lambda p: 0 <= p <= 1, "a probability from 0 to 1")
+    return drawn(name, n, seed, lambda random: rewired_edges(n, k, p, random))
 
 
 def rewired_edges(n: int, k: int, p: float, random: np.random.RandomState) -> np.ndarray:
@@ -147,11 +145,14 @@ def drawn(name: str, n: int, seed: int, draw: Draw) -> Topology:
     Raises:
         ValueError: none of the first hundred is.
     """
-    for attempt in range(ATTEMPTS):
+
+    def topology(attempt: int) -> Topology:
         edges = draw(generator(name.partition(":")[0], seed, attempt))
-        topology = EdgeList(name, n, edges[:, 0], edges[:, 1])
-        if n > CHECKED or len(limits.closed_classes(topology)) == 1:
-            return topology
-    raise ValueError(
-        f"graph {name!r}: none of {ATTEMPTS} drawn graphs of {n} replicas is connected: ask for more edges"
-    )
+        return EdgeList(name, n, edges[:, 0], edges[:, 1])
+
+    found = limits.first_connected(topology, ATTEMPTS, CHECKED)
+    if found is None:
+        raise ValueError(
+            f"graph {name!r}: none of {ATTEMPTS} drawn graphs of {n} replicas is connected: ask for more edges"
+        )
+    return found

@@ -64,8 +64,8 @@ def reweighted(made: Topology | Schedule, rule: str) -> Topology | Schedule:
     """The same edges with the weights of a rule, in every round."""
     if isinstance(made, Topology):
         return weights.reweight(made, rule)
-    weights.reweight(made(0), rule)
     change = lru_cache(maxsize=made.period or 4)(lambda topology: weights.reweight(topology, rule))
+    change(made(0))  # a rule that does not fit is told now, and round 0 is ready
     degree, random = getattr(made, "degree", None), getattr(made, "random", False)
     name = specification.with_option(made.name, weights=rule)
     return Varying(name, made.n, lambda round, epoch: change(made(round, epoch)), made.period, degree, random)

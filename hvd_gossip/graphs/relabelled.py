@@ -89,7 +89,7 @@ def relabelled(name: str, base: Topology, seed: int) -> Varying:
         lambda round, epoch: Relabelled(
             f"{name} round {round}", base, generator(purpose, seed, round).permutation(base.n)
         ),
-        degree=max(int(degrees.max()) for degrees in base.degrees()),
+        degree=base.degree,
         random=True,
         second_moment=second_moment(base),
     )

@@ -16,7 +16,7 @@ from scipy.sparse import linalg
 
 from hvd_gossip.graphs.cayley import Cayley
 from hvd_gossip.graphs.composed import Hierarchical
-from hvd_gossip.graphs.eigensolvers import sparse_second
+from hvd_gossip.graphs.eigensolvers import less_mean, sparse_second
 from hvd_gossip.graphs.relabelled import Relabelled
 from hvd_gossip.graphs.schedules import Schedule
 from hvd_gossip.graphs.seeds import generator
@@ -115,15 +115,9 @@ def contraction(topology: Topology) -> float:
     matrix = topology.matrix()
     if n <= DENSE:
         return float(np.linalg.norm(matrix.toarray() - 1 / n, 2))
-    deviation = linalg.LinearOperator(
-        (n, n),
-        matvec=lambda x: matrix @ x - x.mean(),
-        rmatvec=lambda x: matrix.T @ x - x.mean(),
-        dtype=np.float64,
-    )
     start = generator("singular vector", 0).standard_normal(n)
     with converging(topology.name, n):
-        return float(linalg.svds(deviation, k=1, v0=start, return_singular_vectors=False)[0])
+        return float(linalg.svds(less_mean(matrix), k=1, v0=start, return_singular_vectors=False)[0])
 
 
 def period_factor(schedule: Schedule, epoch: int = 0) -> float:
@@ -214,6 +208,5 @@ def worst_direction(matrices: list[sp.csr_array], seed: int) -> np.ndarray:
     mean = sum((matrix.T @ matrix for matrix in matrices[1:]), matrices[0].T @ matrices[0]) / len(matrices)
     if n <= DENSE:
         return np.linalg.eigh(mean.toarray() - 2 / n)[1][:, -1]
-    deviation = linalg.LinearOperator((n, n), matvec=lambda x: mean @ x - 2 * x.mean(), dtype=np.float64)
     start = generator("eigenvector", seed).standard_normal(n)
-    return linalg.eigsh(deviation, k=1, which="LA", v0=start)[1][:, 0]
+    return linalg.eigsh(less_mean(mean, times=2), k=1, which="LA", v0=start)[1][:, 0]

@@ -7,7 +7,8 @@ j -> i of the networkx graph carries it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from numbers import Real
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,6 +46,17 @@ def boolean(name: str, option: str, value: bool) -> bool:
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"graph {name!r}: got {option} = {value!r}, expected true or false")
     return bool(value)
+
+
+def number(name: str, option: str, value: float, fits: Callable[[float], bool], expected: str) -> float:
+    """An option of graph `name` as a float.
+
+    Raises:
+        ValueError: it is no real number, or one that does not fit.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real) or not fits(float(value)):
+        raise ValueError(f"graph {name!r}: got {option} = {value!r}, expected {expected}")
+    return float(value)
 
 
 def replicas(name: str, n: int) -> int:
@@ -101,6 +113,11 @@ class Topology(ABC):
         return np.bincount(rows, minlength=self.n), np.bincount(columns, minlength=self.n)
 
     @property
+    def degree(self) -> int:
+        """The largest number of replicas that one hears, or that hear it."""
+        return max(int(degrees.max()) for degrees in self.degrees())
+
+    @property
     def symmetric(self) -> bool:
         """Whether W equals its transpose, up to rounding."""
         matrix = self.matrix()
@@ -140,3 +157,15 @@ class Topology(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, n={self.n})"
+
+
+class SymmetricTopology(Topology):
+    """A graph whose W is symmetric by construction, hence doubly stochastic."""
+
+    @property
+    def symmetric(self) -> bool:
+        return True
+
+    @property
+    def doubly_stochastic(self) -> bool:
+        return True

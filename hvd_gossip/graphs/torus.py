@@ -41,11 +41,10 @@ def torus(n: int, shape: str | int | tuple[int, ...] | None = None, dimensions: 
     n = replicas(name, n)
     lengths = balanced_shape(name, n, dimensions) if shape is None else read_shape(name, shape, n)
     wide = [axis for axis, length in enumerate(lengths) if length > 1]
-    weights: dict[tuple[int, ...], float] = {}
-    for axis, step in product(wide, (-1, 1)):
-        shift = tuple(step % lengths[axis] if axis == other else 0 for other in range(len(lengths)))
-        weights[shift] = weights.get(shift, 0.0) + 1 / (2 * len(wide) + 1)
-    return Cayley(name, lengths, weights)
+    steps = [
+        tuple(step if axis == other else 0 for other in range(len(lengths))) for axis, step in product(wide, (-1, 1))
+    ]
+    return Cayley(name, lengths, dict.fromkeys(steps, 1 / (2 * len(wide) + 1)))
 
 
 def read_shape(name: str, shape: str | int | tuple[int, ...], n: int) -> tuple[int, ...]:

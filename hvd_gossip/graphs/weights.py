@@ -24,6 +24,7 @@ import scipy.sparse as sp
 from hvd_gossip import specification
 from hvd_gossip.graphs import fastest, limits
 from hvd_gossip.graphs.cayley import Cayley
+from hvd_gossip.graphs.edge_list import metropolis, with_rest
 from hvd_gossip.graphs.matrix_topology import MatrixTopology
 from hvd_gossip.graphs.topology import Topology
 
@@ -32,7 +33,7 @@ EdgeRule = Callable[[np.ndarray, np.ndarray, int, int], np.ndarray]
 
 EDGE_RULES: dict[str, EdgeRule] = {
     "uniform": lambda hearing, heard, largest, n: 1 / (1 + hearing),
-    "metropolis": lambda hearing, heard, largest, n: 1 / (1 + np.maximum(hearing, heard)),
+    "metropolis": lambda hearing, heard, largest, n: metropolis(hearing, heard),
     "max_degree": lambda hearing, heard, largest, n: np.full(len(hearing), 1 / (1 + largest)),
     "1/n": lambda hearing, heard, largest, n: np.full(len(hearing), 1 / n),
 }
@@ -96,12 +97,3 @@ def weighted(n: int, rows: np.ndarray, columns: np.ndarray, rule: str) -> sp.csr
     hears, heard_by = np.bincount(rows, minlength=n), np.bincount(columns, minlength=n)
     largest = int(max(hears.max(), heard_by.max()))
     return with_rest(n, rows, columns, EDGE_RULES[rule](hears[rows], hears[columns], largest, n))
-
-
-def with_rest(n: int, rows: np.ndarray, columns: np.ndarray, weights: np.ndarray) -> sp.csr_array:
-    """W whose diagonal takes what the edges leave of each row."""
-    rest = 1 - np.bincount(rows, weights=weights, minlength=n)
-    ranks = np.arange(n)
-    data = np.concatenate([weights, np.where(np.abs(rest) < 1e-12, 0.0, rest)])
-    indices = (np.concatenate([rows, ranks]), np.concatenate([columns, ranks]))
-    return sp.coo_array((data, indices), shape=(n, n)).tocsr()

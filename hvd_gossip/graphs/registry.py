@@ -90,12 +90,14 @@ def schedule(graph: str | Topology | Schedule, n: int, seed: int = 0) -> Schedul
         [4, 6, 7]
     """
     found = build(graph, n, seed) if isinstance(graph, str) else graph
-    own = found.topology if isinstance(found, Static) else found
-    if isinstance(own, Topology) and not isinstance(graph, str) and own.n <= limits.LARGEST:
-        limits.require_agreement(own)
-        limits.checked(own)
     if isinstance(found, Topology):
         found = Static(found)
+    if isinstance(found, Static) and not found.checked:
+        if not isinstance(graph, str) and found.n <= limits.LARGEST:
+            limits.require_agreement(found.topology)
+            limits.checked(found.topology)
+        # Given to `schedule` once more, as the driver's is, it is not looked at again.
+        found.checked = True
     if not callable(found) or not hasattr(found, "n") or not hasattr(found, "name"):
         raise ValueError(f"got graph = {graph!r}: expected a name, a Topology or a Schedule")
     if found.n != n:

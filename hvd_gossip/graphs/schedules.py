@@ -33,6 +33,7 @@ class Static:
 
     Attributes:
         degree: the largest number of replicas that one hears, or that hear it.
+        checked: whether `schedule` has seen to it that replicas agree, and has told where they do not keep their mean.
 
     Example:
         >>> from hvd_gossip.graphs import ring
@@ -45,6 +46,7 @@ class Static:
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
+        self.checked = False
         self.name = topology.name
         self.n = topology.n
 

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from jsonargparse import ArgumentError, ArgumentParser, set_parsing_settings
 from jsonargparse.typing import NonNegativeInt, PositiveFloat, PositiveInt
 
-from hvd_gossip import __version__
+from hvd_gossip import __version__, pictures
 from hvd_gossip.comm import launcher, world
 from hvd_gossip.graphs import RULES
 from hvd_gossip.graphs.registry import listing
@@ -71,7 +71,6 @@ def graph_parser() -> ArgumentParser:
     parser.add_argument("--epoch", type=NonNegativeInt, default=0, help="for graphs that change with the epoch")
     parser.add_argument("--seed", type=NonNegativeInt, default=0, help="for random graphs without a seed of their own")
     parser.add_argument("--weights", type=str | None, default=None, help=f"rule for weights: {', '.join(RULES)}")
-    parser.add_argument("--json", action="store_true", help="one JSON object on a line for each graph")
     parser.add_argument(
         "--plot", type=str | None, default=None, help="PNG file: one graph drawn, or of several, how fast they agree"
     )
@@ -93,8 +92,9 @@ def plan_parser() -> ArgumentParser:
         type=str,
         action="append",
         default=[],
-        help="inside:… or between:… with latency (s), bandwidth (bytes/s, each direction), overhead (s for each "
-        "message); for example between:latency=1.5e-6,bandwidth=25e9; may be given for both",
+        help="inside:… or between:… with latency (s), bandwidth (bytes/s in each direction: inside, of each rank; "
+        "between, shared by the ranks of a node), overhead (s for each message); for example "
+        "between:latency=1.5e-6,bandwidth=25e9; may be given for both",
     )
     parser.add_argument("--seed", type=NonNegativeInt, default=0, help="for random graphs")
     parser.add_argument("--plot", type=str | None, default=None, help="PNG file")
@@ -104,7 +104,8 @@ def plan_parser() -> ArgumentParser:
 
 def add_common_options(parser: ArgumentParser) -> None:
     """Options of both."""
-    parser.add_argument("-n", "--n", type=PositiveInt | None, default=None, help="number of replicas; has to be given")
+    parser.add_argument("--json", action="store_true", help="JSON instead of a table: one line for each graph or plan")
+    parser.add_argument("-n", "--n", type=int | None, default=None, help="number of replicas; has to be given")
     parser.add_argument(
         "--parameters",
         type=PositiveFloat,
@@ -133,6 +134,7 @@ def report(arguments: Any) -> None:
 
     if not first():
         return
+    require_picture(arguments.plot)
     runs = [compare.read(Path(folder)) for folder in arguments.runs]
     console().print(compare.table(runs))
     if arguments.plot:
@@ -146,7 +148,8 @@ def graph(arguments: Any) -> None:
 
     if not first():
         return
-    require_size(arguments.n)
+    graph_report.require_size(arguments.n)
+    require_picture(arguments.plot)
     found, warned = graph_report.schedules(arguments.graphs, arguments.n, arguments.seed, arguments.weights)
     for message in warned:
         print(f"hvd-gossip: warning: {message}", file=sys.stderr)
@@ -170,7 +173,8 @@ def plan(arguments: Any) -> None:
 
     if not first():
         return
-    require_size(arguments.n)
+    graph_report.require_size(arguments.n)
+    require_picture(arguments.plot)
     made = planning.plan(
         arguments.n,
         arguments.parameters,
@@ -181,17 +185,21 @@ def plan(arguments: Any) -> None:
         tuple(arguments.graphs),
         arguments.seed,
     )
-    console().print(graph_report.plan_table(made, arguments.n, arguments.epsilon))
-    for name, why in made.left_out.items():
-        print(f"left out: {why if name in why else f'{name}: {why}'}")
+    if arguments.json:
+        print(graph_report.plan_json(made, arguments.n, arguments.epsilon))
+    else:
+        console().print(graph_report.plan_table(made, arguments.n, arguments.epsilon))
+        for name, why in made.left_out.items():
+            print(f"left out: {why if name in why else f'{name}: {why}'}")
     if arguments.plot:
-        print(f"picture: {graph_report.plan_picture(made, arguments.n, arguments.epsilon, Path(arguments.plot))}")
+        path = graph_report.plan_picture(made, arguments.n, arguments.epsilon, Path(arguments.plot))
+        print(f"picture: {path}", file=sys.stderr if arguments.json else sys.stdout)
 
 
-def require_size(n: int | None) -> None:
-    """Refuse to guess the number of replicas."""
-    if n is None:
-        raise ValueError("how many replicas? give their number, for example -n 96")
+def require_picture(plot: str | None) -> None:
+    """Refuse at once a picture that could not be written."""
+    if plot:
+        pictures.require(Path(plot))
 
 
 def console() -> Any:

@@ -17,10 +17,27 @@ from hvd_gossip.graphs.consensus import simulate
 from hvd_gossip.graphs.description import Description
 from hvd_gossip.graphs.drawing import draw_consensus, draw_plan
 from hvd_gossip.graphs.planning import Choice, Plan
+from hvd_gossip.pictures import counted
 from hvd_gossip.specification import with_option
 
 MOST_ROUNDS = 2_000
 """So many rounds are drawn at most."""
+
+
+MOST_REPLICAS = 10_000_000
+"""Larger graphs are not looked at."""
+
+
+def require_size(n: int | None) -> None:
+    """Refuse to guess the number of replicas, and more of them than can be looked at.
+
+    Raises:
+        ValueError: it is missing, below 1 or above 10,000,000.
+    """
+    if n is None:
+        raise ValueError("how many replicas? give their number, for example -n 96")
+    if not 1 <= n <= MOST_REPLICAS:
+        raise ValueError(f"got -n {n}: expected 1 to {MOST_REPLICAS:,} replicas")
 
 
 def schedules(texts: list[str], n: int, seed: int, weights: str | None) -> tuple[list[Schedule], list[str]]:
@@ -39,7 +56,7 @@ def as_json(found: Description) -> str:
 
 def number(value: float) -> str:
     """Four digits, or all before the point."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def table(found: list[Description]) -> Table:
@@ -78,11 +95,33 @@ def picture(found: list[Schedule], descriptions: list[Description], round: int |
     """
     if len(found) == 1:
         topology: Topology = found[0](round or 0, epoch)
+        topology.whole()  # too large a graph is refused before it is drawn
         return topology.draw(path)
+    if found[0].n == 1:
+        raise ValueError("there is no picture to draw: a replica alone has nobody to agree with")
     curves: dict[str, tuple[np.ndarray, float]] = {}
     for one, told in zip(found, descriptions, strict=True):
         curves[told.graph] = (simulate(one, told.epsilon, MOST_ROUNDS, epoch=epoch), told.bytes_per_step)
     return draw_consensus(curves, found[0].n, descriptions[0].epsilon, path)
+
+
+def plan_json(made: Plan, n: int, epsilon: float) -> str:
+    """One JSON object: the choices, best first, and what was left out; what never ends is null."""
+    choices = [
+        {
+            "graph": one.graph,
+            "degree": one.degree,
+            "gap": one.rate.gap,
+            "rounds": one.rounds if math.isfinite(one.rounds) else None,
+            "bytes_per_step": one.step.bytes,
+            "messages_per_step": one.step.messages,
+            "seconds_per_step": one.step.seconds,
+            "seconds": one.seconds if math.isfinite(one.seconds) else None,
+            "why": one.why,
+        }
+        for one in made.choices
+    ]
+    return json.dumps({"n": n, "epsilon": epsilon, "choices": choices, "left_out": made.left_out})
 
 
 def plan_table(made: Plan, n: int, epsilon: float) -> Table:
@@ -117,5 +156,7 @@ def plan_picture(made: Plan, n: int, epsilon: float, path: Path) -> Path:
     Raises:
         ValueError: matplotlib is not installed, or the file cannot be a PNG or not be written.
     """
-    points = {one.graph: (one.rounds, one.step.seconds) for one in made.choices if math.isfinite(one.rounds)}
+    points = {one.graph: (one.rounds, one.step.seconds) for one in made.choices if 0 < one.rounds < math.inf}
+    if not points:
+        raise ValueError(f"there is no picture to draw: no graph of {counted(n)} needs a round and comes to an end")
     return draw_plan(points, n, epsilon, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,31 @@ LINES = ("-", "--", ":", "-.")
 def style(index: int) -> dict[str, str]:
     """Colour and line of the curve with this number."""
     return {"color": COLORS[index % len(COLORS)], "linestyle": LINES[index // len(COLORS) % len(LINES)]}
+
+
+def require(path: Path) -> None:
+    """Refuse a picture that could not be written, before the work for it begins.
+
+    Raises:
+        ValueError: matplotlib is not installed, the name does not end in .png, or the folder is not to be had.
+    """
+    new_figure(path, 1, 1)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise OSError("it may not be written")
+    except OSError as error:
+        raise ValueError(f"the picture cannot be written to {path}: {error}") from error
+
+
+def counted(n: int, what: str = "replica") -> str:
+    """A number of things, in words.
+
+    Example:
+        >>> counted(1), counted(1008)
+        ('1 replica', '1,008 replicas')
+    """
+    return f"{n:,} {what}{'s' * (n != 1)}"
 
 
 def new_figure(path: Path, width: float, height: float) -> Figure:

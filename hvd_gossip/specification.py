@@ -121,7 +121,7 @@ def make(
     for option in options:
         if not (known or also):
             raise ValueError(f"{what} {name!r} has no options, got {option!r}")
-        choose(f"option of {what} {name!r}", option, [*known, *also])
+        choose(f"option of {what} {name!r}", option, list(dict.fromkeys([*known, *also])))
     try:
         return factory(**fixed, **options)
     except (TypeError, ValueError) as error:

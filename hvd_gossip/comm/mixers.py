@@ -15,6 +15,7 @@ from hvd_gossip.comm.horovod_allreduce import HorovodMean
 from hvd_gossip.comm.neighbor import CHUNK_BYTES, NeighborAverage
 from hvd_gossip.comm.world import World
 from hvd_gossip.graphs import Row, Schedule, Topology
+from hvd_gossip.graphs.schedules import fingerprint
 from hvd_gossip.mixing import Buffers, Traffic
 
 ALLREDUCE = ("horovod", "mpi")
@@ -50,6 +51,7 @@ class NeighborMixer:
             else f"graph {schedule.name!r} is made for {schedule.n} replicas, but this job has {world.size} ranks"
         )
         world.agree("the graph", schedule.name)
+        world.agree(f"graph {schedule.name!r}: what its edges and weights come to", fingerprint(schedule))
         self.size = world.size
         self.traffic = Traffic()
         self.schedule = schedule

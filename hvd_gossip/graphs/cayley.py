@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,6 +11,8 @@ import scipy.sparse as sp
 from hvd_gossip.graphs.topology import Row, Topology, replicas
 
 Shift = tuple[int, ...]
+DENSE = 64
+"""From so many neighbours on, mixing goes by Fourier transforms."""
 
 
 class Cayley(Topology):
@@ -78,6 +80,16 @@ class Cayley(Topology):
         matrix.sort_indices()
         return matrix
 
+    def entries(self) -> int:
+        return self.n * (len(self._offsets) + 1)
+
+    def degrees_of(self, ranks: np.ndarray) -> np.ndarray:
+        return np.full(len(ranks), len(self._offsets))
+
+    @property
+    def degree(self) -> int:
+        return len(self._offsets)
+
     def degrees(self) -> tuple[np.ndarray, np.ndarray]:
         degree = np.full(self.n, len(self._offsets))
         return degree, degree
@@ -101,6 +113,18 @@ class Cayley(Topology):
     def eigenvalues(self) -> np.ndarray:
         """All n eigenvalues of W, complex, in the shape of the group; the first is 1."""
         return np.conj(np.fft.fftn(self._kernel()))
+
+    def mixing(self) -> Callable[[np.ndarray], np.ndarray]:
+        if len(self._offsets) < DENSE:
+            return super().mixing()
+        spectrum = self.eigenvalues()[..., None]
+        axes = tuple(range(len(self.shape)))
+
+        def mixed(x: np.ndarray) -> np.ndarray:
+            there = np.fft.fftn(x.reshape(*self.shape, -1), axes=axes) * spectrum
+            return np.fft.ifftn(there, axes=axes).real.reshape(x.shape)
+
+        return mixed
 
     def with_weights(self, name: str, weights: float | None = None, scale: float = 1.0) -> Cayley:
         """The same edges, all with one weight or with their own, times `scale`."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable
+from functools import cache
 from math import isqrt
 
 import numpy as np
@@ -67,6 +68,9 @@ class Hierarchical(Topology):
         matrix = sp.csr_array(self.inner_weight * inner + (1 - self.inner_weight) * outer)
         matrix.eliminate_zeros()
         return matrix
+
+    def entries(self) -> int:
+        return (self.outer.entries() + self.n) * self.size
 
     def degrees(self) -> tuple[np.ndarray, np.ndarray]:
         inside = self.size - 1 if self.inner_weight else 0
@@ -160,12 +164,12 @@ def periodic(n: int, every: int = 10, graph: str | Factory = "exponential", seed
     """
     name = label("periodic", every=every, graph=called("periodic", "graph", graph))
     n, every = replicas(name, n), integer(name, "every", every)
-    local, everyone = inner(name, graph, n, "replicas", seed), complete(n)
+    local, everyone = inner(name, graph, n, "replicas", seed), cache(lambda: complete(n))
     name += seed_of(local)
     return Varying(
         name,
         n,
-        lambda round, epoch: everyone if (round + 1) % every == 0 else local,
+        lambda round, epoch: everyone() if (round + 1) % every == 0 else local,
         period=every,
         degree=n - 1,
     )

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 
-from hvd_gossip.graphs.schedules import Schedule
+from hvd_gossip.graphs.schedules import SAMPLED, Schedule, Static, as_schedule, looked_at
 from hvd_gossip.graphs.seeds import generator
-from hvd_gossip.graphs.spectral import Estimate, period_factor, second_modulus, second_moment
+from hvd_gossip.graphs.spectral import EXACT, Estimate, first_factor, period_factor, second_moment
+from hvd_gossip.graphs.topology import Topology, integer
 
 CAP = 1_000_000
 """A simulation ends after so many rounds."""
 
 
 class Rate(NamedTuple):
-    """By what factor the disagreement shrinks in a round, on average; `kind` says how that was found."""
+    """By what factor the disagreement shrinks in a round, on average; `kind` says how that was found.
+
+    Where the factor is 0, `decay` is the disagreement after each round until the average is exact.
+    """
 
     factor: float
     kind: str
-    period: int | None
     second_moment: Estimate | None = None
+    decay: tuple[float, ...] = ()
 
     @property
     def gap(self) -> float:
@@ -30,47 +35,54 @@ class Rate(NamedTuple):
         return 1.0 - self.factor
 
 
-def consensus_rate(schedule: Schedule, round: int | None = None, epoch: int = 0) -> Rate:
+def consensus_rate(schedule: Topology | Schedule, round: int | None = None, epoch: int = 0) -> Rate:
     r"""The factor of a round: `|lambda_2|` of a static graph, `|lambda_2(W(T-1) … W(0))|^(1/T)` over a period T,
-    `sqrt(lambda_2(E[W^T W]))` of a random schedule.
+    `sqrt(lambda_2(E[W^T W]))` of a random schedule, `||W(31) … W(0) - 11^T/n||_2^(1/32)` of any other.
 
     Args:
         schedule: any.
         round: take the graph of this round alone, as if it stayed.
-        epoch: for schedules that change with the epoch: the graph of this epoch, as if it stayed.
+        epoch: for schedules that change with the epoch: the graphs of this epoch, as if they stayed.
 
     Example:
         >>> from hvd_gossip.graphs import Static, ring
         >>> round(consensus_rate(Static(ring(12))).gap, 5)
         0.08932
     """
+    schedule = as_schedule(schedule)
     if round is not None:
-        return Rate(second_modulus(schedule(round, epoch)), "graph of one round", 1)
+        return consensus_rate(Static(schedule(round, epoch)))._replace(kind="graph of one round")
     if schedule.period is not None:
-        factor = period_factor(schedule, epoch) ** (1 / schedule.period)
-        return Rate(factor, "whole period" if schedule.period > 1 else "graph", schedule.period)
-    if getattr(schedule, "random", False):
+        kind = "period" if schedule.period > 1 else "graph"
+        rate = Rate(period_factor(schedule, epoch) ** (1 / schedule.period), kind)
+    elif getattr(schedule, "random", False):
         found = second_moment(schedule)
-        return Rate(math.sqrt(max(0.0, found.value)), "second moment", None, found)
-    return Rate(second_modulus(schedule(0, epoch)), "graph of this epoch", None)
+        rate = Rate(math.sqrt(max(0.0, found.value)), "second moment", found)
+    else:
+        kind = "graph of this epoch" if len(looked_at(schedule, epoch)) == 1 else f"first {SAMPLED} rounds"
+        rate = Rate(first_factor(schedule, epoch), kind)
+    if rate.factor > 0:
+        return rate
+    cap = schedule.period or SAMPLED
+    return rate._replace(decay=tuple(simulate(schedule, EXACT, cap, epoch=epoch)[1:].tolist()))
 
 
 def rounds_to_consensus(rate: Rate, epsilon: float = 1e-3) -> float:
     r"""Rounds until the disagreement is below epsilon of what it was: `ln(epsilon)/ln(factor)`, rounded up.
 
     Returns:
-        The period where it averages exactly, infinity where the factor is 1.
+        Where the average becomes exact, the rounds that random values took; infinity where the factor is 1.
 
     Raises:
         ValueError: epsilon is not between 0 and 1.
 
     Example:
-        >>> rounds_to_consensus(Rate(0.5, "graph", 1), epsilon=0.01)
+        >>> rounds_to_consensus(Rate(0.5, "graph"), epsilon=0.01)
         7
     """
     check_epsilon(epsilon)
     if rate.factor == 0:
-        return rate.period or 1
+        return sum(error > epsilon for error in rate.decay[:-1]) + bool(rate.decay)
     if rate.factor >= 1 - 1e-15:
         return math.inf
     # A whole number is not rounded up for its last bit.
@@ -78,7 +90,12 @@ def rounds_to_consensus(rate: Rate, epsilon: float = 1e-3) -> float:
 
 
 def simulate(
-    schedule: Schedule, epsilon: float = 1e-3, cap: int = CAP, vectors: int = 16, seed: int = 0, epoch: int = 0
+    schedule: Topology | Schedule,
+    epsilon: float = 1e-3,
+    cap: int = CAP,
+    vectors: int = 16,
+    seed: int = 0,
+    epoch: int = 0,
 ) -> np.ndarray:
     r"""Disagreement before the first round and after each further one, until it is below epsilon of the first.
 
@@ -97,7 +114,7 @@ def simulate(
         A float64 array of shape [rounds + 1]; the last is above epsilon only if the cap was reached.
 
     Raises:
-        ValueError: epsilon is not between 0 and 1.
+        ValueError: epsilon is not between 0 and 1, or vectors or cap no fitting integer.
 
     Example:
         >>> from hvd_gossip.graphs import base_k
@@ -105,16 +122,15 @@ def simulate(
         3
     """
     check_epsilon(epsilon)
+    schedule = as_schedule(schedule)
+    vectors, cap = integer(schedule.name, "vectors", vectors), integer(schedule.name, "cap", cap, least=0)
     x = generator("consensus", seed).standard_normal((schedule.n, vectors))
     x -= x.mean(axis=0)
     first = float(np.linalg.norm(x))
     errors = [1.0 if schedule.n > 1 else 0.0]
-    topology = schedule(0, epoch)
-    matrix = topology.matrix()
+    mixing = lru_cache(maxsize=4)(lambda topology: topology.mixing())
     while errors[-1] > epsilon and len(errors) <= cap:
-        if (now := schedule(len(errors) - 1, epoch)) is not topology:
-            topology, matrix = now, now.matrix()
-        x = matrix @ x
+        x = mixing(schedule(len(errors) - 1, epoch))(x)
         errors.append(float(np.linalg.norm(x - x.mean(axis=0))) / first)
     return np.array(errors)
 

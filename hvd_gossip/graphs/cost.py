@@ -13,16 +13,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 
 from hvd_gossip import specification
-from hvd_gossip.graphs.schedules import Schedule
-from hvd_gossip.graphs.topology import Topology, integer
-
-SAMPLED = 32
-"""So many rounds stand for a schedule without a period, or with a longer one."""
+from hvd_gossip.graphs.schedules import Schedule, as_schedule, looked_at
+from hvd_gossip.graphs.topology import Topology, integer, replicas, require_topology
 
 
 @dataclass(frozen=True)
@@ -39,10 +37,10 @@ class Link:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if isinstance(value, bool) or not isinstance(value, int | float | np.floating) or not 0 <= value < math.inf:
-                raise ValueError(f"link: got {name} = {value!r}, expected a finite number of at least 0")
-        if self.bandwidth == 0:
-            raise ValueError("link: got bandwidth = 0, expected bytes a second above 0")
+            fits = not isinstance(value, bool) and isinstance(value, Real) and 0 <= float(value) < math.inf
+            if not fits or (name == "bandwidth" and value == 0):
+                expected = "bytes a second, above 0" if name == "bandwidth" else "seconds, at least 0"
+                raise ValueError(f"link: got {name} = {value!r}, expected a finite number of {expected}")
 
 
 INSIDE = Link(latency=0.5e-6, bandwidth=20e9, overhead=0.5e-6)
@@ -53,8 +51,9 @@ BETWEEN = Link(latency=2e-6, bandwidth=12.5e9, overhead=0.5e-6)
 class Machine:
     """Ranks in nodes, numbered node by node, and the links inside a node and between nodes.
 
-    The default links are assumptions, to be replaced by those of the machine: shared memory of 20 GB/s, and a network
-    of 100 Gb/s for each node.
+    The bandwidth inside is that of each rank, the one between nodes is shared by all ranks of a node. The default links
+    are assumptions, to be replaced by those of the machine: shared memory of 20 GB/s, and a network of 100 Gb/s for
+    each node.
     """
 
     ranks_per_node: int = 1
@@ -63,6 +62,9 @@ class Machine:
 
     def __post_init__(self) -> None:
         integer("machine", "ranks_per_node", self.ranks_per_node)
+        for name in ("inside", "between"):
+            if not isinstance(getattr(self, name), Link):
+                raise ValueError(f"machine: got {name} = {getattr(self, name)!r}, expected a Link")
 
 
 class Cost(NamedTuple):
@@ -83,10 +85,15 @@ def links(texts: list[str]) -> dict[str, Link]:
         >>> links(["between:bandwidth=25e9"])["between"].bandwidth
         25000000000.0
     """
-    found = {"inside": INSIDE, "between": BETWEEN}
+    found, given = {"inside": INSIDE, "between": BETWEEN}, set[str]()
     for text in texts:
         name, options = specification.parse(text)
         specification.choose("link", name, found)
+        if not options:
+            raise ValueError(f"got link {text!r}: expected {name}:latency=…,bandwidth=…,overhead=…, any of them")
+        if name in given:
+            raise ValueError(f"got the link {name!r} twice: give all its values at once")
+        given.add(name)
         for option in options:
             specification.choose(f"value of link {name!r}", option, vars(INSIDE))
         found[name] = Link(**{**vars(found[name]), **options})
@@ -102,15 +109,19 @@ def gossip_cost(topology: Topology, parameters: float, machine: Machine, wire_by
         machine: nodes and links.
         wire_bytes: bytes of one parameter on the wire.
 
+    Raises:
+        ValueError: parameters or wire_bytes is not positive and finite.
+
     Example:
         >>> from hvd_gossip.graphs import ring
         >>> gossip_cost(ring(8), 1e6, Machine()).bytes
         8000000.0
     """
-    matrix = topology.matrix().tocoo()
+    require_topology(topology)
+    size = size_of(parameters, wire_bytes)
+    matrix = topology.whole().tocoo()
     others = matrix.row != matrix.col
     to, of = matrix.row[others], matrix.col[others]
-    size = parameters * wire_bytes
     inside = of // machine.ranks_per_node == to // machine.ranks_per_node
     nodes = -(-topology.n // machine.ranks_per_node)
 
@@ -122,6 +133,18 @@ def gossip_cost(topology: Topology, parameters: float, machine: Machine, wire_by
     sent = np.bincount(of, minlength=topology.n)
     handled = int((sent + np.bincount(to, minlength=topology.n)).max(initial=0))
     return step_cost(size * float(sent.max()), float(sent.max()), handled, near, far, machine)
+
+
+def size_of(parameters: float, wire_bytes: float) -> float:
+    """Bytes of a message.
+
+    Raises:
+        ValueError: parameters or wire_bytes is not positive and finite.
+    """
+    for name, value in (("parameters", parameters), ("wire_bytes", wire_bytes)):
+        if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < math.inf:
+            raise ValueError(f"got {name} = {value!r}, expected a finite number above 0")
+    return float(parameters * wire_bytes)
 
 
 def step_cost(
@@ -148,13 +171,14 @@ def step_cost(
 
 
 def schedule_cost(
-    schedule: Schedule, parameters: float, machine: Machine, wire_bytes: float = 4, epoch: int = 0
+    schedule: Topology | Schedule, parameters: float, machine: Machine, wire_bytes: float = 4, epoch: int = 0
 ) -> Cost:
     """The mean step over a period, or over the first 32 rounds; the busiest link is that of the costliest round."""
-    rounds = 1 if schedule.period == 1 else min(schedule.period or SAMPLED, SAMPLED)
-    found = [gossip_cost(schedule(t, epoch), parameters, machine, wire_bytes) for t in range(rounds)]
+    rounds, times = zip(*looked_at(as_schedule(schedule), epoch), strict=True)
+    found = [gossip_cost(topology, parameters, machine, wire_bytes) for topology in rounds]
     costliest = max(found, key=lambda cost: cost.seconds)
-    sent, messages, seconds = np.mean([(cost.bytes, cost.messages, cost.seconds) for cost in found], axis=0).tolist()
+    values = [(cost.bytes, cost.messages, cost.seconds) for cost in found]
+    sent, messages, seconds = np.average(values, axis=0, weights=times).tolist()
     return costliest._replace(bytes=sent, messages=messages, seconds=seconds)
 
 
@@ -167,24 +191,26 @@ def ring_allreduce_cost(n: int, parameters: float, machine: Machine, wire_bytes:
         >>> ring_allreduce_cost(4, 1e6, Machine()).bytes
         6000000.0
     """
-    messages = 2.0 * (n - 1)
-    sent = messages / n * parameters * wire_bytes
+    messages = 2.0 * (replicas("allreduce", n) - 1)
+    sent = messages / n * size_of(parameters, wire_bytes)
     several = n > machine.ranks_per_node
     near = sent if machine.ranks_per_node > 1 or not several else 0.0
     return step_cost(sent, messages, 2 * messages, near, sent if several else 0.0, machine, latencies=messages)
 
 
 def tree_allreduce_cost(n: int, parameters: float, machine: Machine, wire_bytes: float = 4) -> Cost:
-    r"""Reduce up a binomial tree and broadcast down: `2 ceil(log2 n)` steps of all parameters, one after the other.
+    r"""Reduce up a binomial tree and broadcast down, first in the nodes and then between them, one step after another.
+
+    `2 (ceil(log2 g) + ceil(log2 m))` steps of all parameters, g ranks on each of m nodes.
 
     Example:
         >>> tree_allreduce_cost(8, 1e6, Machine()).messages
         3.0
     """
-    depth = float((n - 1).bit_length())
-    size = parameters * wire_bytes
-    inner = min(depth, float((min(n, machine.ranks_per_node) - 1).bit_length()))
-    near, far = 2 * inner * size, 2 * (depth - inner) * size
+    size = size_of(parameters, wire_bytes)
+    inner = float((min(replicas("allreduce", n), machine.ranks_per_node) - 1).bit_length())
+    outer = float((-(-n // machine.ranks_per_node) - 1).bit_length())
+    depth, near, far = inner + outer, 2 * inner * size, 2 * outer * size
     cost = step_cost(depth * size, depth, 4 * depth, near, far, machine, latencies=2 * depth)
     # The levels follow each other: their times add up.
     slower = max(near / machine.inside.bandwidth, far / machine.between.bandwidth)

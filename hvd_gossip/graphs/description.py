@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from hvd_gossip.graphs import limits
 from hvd_gossip.graphs.consensus import consensus_rate, rounds_to_consensus, simulate
-from hvd_gossip.graphs.cost import SAMPLED
-from hvd_gossip.graphs.schedules import Schedule
-from hvd_gossip.graphs.topology import Topology
+from hvd_gossip.graphs.cost import size_of
+from hvd_gossip.graphs.schedules import Schedule, as_schedule, looked_at
+from hvd_gossip.graphs.topology import Topology, integer
 
 BUDGET = 3e8
 """A simulation is left out when it would take more than so many multiplications."""
@@ -30,7 +31,7 @@ class Description:
         symmetric: whether W is, in every round looked at.
         doubly_stochastic: whether W is, in every round looked at; if not, replicas drift to no even mean.
         gap: 1 - the factor by which the disagreement shrinks in a round, on average.
-        gap_of: what the gap was taken from: a graph, a whole period, a second moment.
+        gap_of: what the gap was taken from: a graph, a period, a second moment, the first 32 rounds.
         second_moment_gap: 1 - lambda_2(E[W^T W]) of a random schedule, else None.
         second_moment_error: its standard error, 0 for a closed form.
         period: after how many rounds the graphs come round again, or None.
@@ -67,7 +68,7 @@ class Description:
 
 
 def describe(
-    schedule: Schedule,
+    schedule: Topology | Schedule,
     round: int | None = None,
     epoch: int = 0,
     epsilon: float = 1e-3,
@@ -85,7 +86,7 @@ def describe(
         wire_bytes: bytes of one parameter on the wire.
 
     Raises:
-        ValueError: epsilon is not between 0 and 1, or round or epoch is negative.
+        ValueError: epsilon is not between 0 and 1, a number is out of range, or the graph is too large.
 
     Example:
         >>> from hvd_gossip.graphs import schedule
@@ -93,14 +94,17 @@ def describe(
         >>> found.degree_in, round(found.gap, 5), found.rounds
         (2, 0.08932, 74)
     """
-    if (round or 0) < 0 or epoch < 0:
-        raise ValueError(f"got round = {round}, epoch = {epoch}: expected numbers of at least 0")
-    graphs = rounds_of(schedule, epoch) if round is None else [schedule(round, epoch)]
+    schedule = as_schedule(schedule)
+    for clock, value in (("round", round or 0), ("epoch", epoch)):
+        integer(schedule.name, clock, value, least=0)
+    size = size_of(parameters, wire_bytes)
+    graphs, times = zip(*(looked_at(schedule, epoch) if round is None else [(schedule(round, epoch), 1)]), strict=True)
     degrees = [topology.degrees() for topology in graphs]
     sent = [int(heard_by.max()) for _, heard_by in degrees]
     rate = consensus_rate(schedule, round, epoch)
     rounds = rounds_to_consensus(rate, epsilon)
-    edges = float(np.mean([hears.sum() for hears, _ in degrees]))
+    edges = float(np.average([hears.sum() for hears, _ in degrees], weights=times))
+    messages = float(np.average(sent, weights=times))
     heaviest, lightest = parts_of_mean(graphs)
     moment = rate.second_moment
     return Description(
@@ -120,21 +124,14 @@ def describe(
         rounds=int(rounds) if math.isfinite(rounds) else None,
         rounds_simulated=None if round is not None else simulated(schedule, epsilon, rounds, edges + schedule.n, epoch),
         parameters=parameters,
-        bytes_per_step=parameters * wire_bytes * float(np.mean(sent)),
-        messages_per_step=float(np.mean(sent)),
+        bytes_per_step=size * messages,
+        messages_per_step=messages,
         heaviest=heaviest,
         lightest=lightest,
     )
 
 
-def rounds_of(schedule: Schedule, epoch: int) -> list[Topology]:
-    """The graphs of a period, of 32 rounds, or the one graph of an epoch."""
-    if schedule.period is None and not getattr(schedule, "random", False):
-        return [schedule(0, epoch)]
-    return [schedule(t, epoch) for t in range(min(schedule.period or SAMPLED, SAMPLED))]
-
-
-def parts_of_mean(graphs: list[Topology]) -> tuple[float | None, float | None]:
+def parts_of_mean(graphs: Sequence[Topology]) -> tuple[float | None, float | None]:
     """Largest and smallest part that a replica has of the mean that a static graph drifts to, where it is not even."""
     static = len(graphs) == 1 and not graphs[0].doubly_stochastic
     counts = limits.known_limit(graphs[0]) if static else None

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from hvd_gossip.pictures import COLORS, new_figure, save, style
+from hvd_gossip.pictures import COLORS, counted, new_figure, save, style
 
 MOST_CIRCLED = 400
 """More replicas are not put on a circle."""
@@ -44,8 +44,10 @@ def draw_topology(topology: Drawable, path: Path) -> Path:
     draw_matrix(figure, axes[-1], topology)
     hears = topology.degrees()[0]
     degree = f"{hears.max()}" if hears.min() == hears.max() else f"{hears.min()} to {hears.max()}"
-    kind = "symmetric" if topology.symmetric else "directed"
-    figure.suptitle(f"{topology.name}: {topology.n} replicas, degree {degree}, {kind}", fontweight="bold")
+    matrix = topology.matrix()
+    both_ways = topology.symmetric or not ((matrix != 0) != (matrix.T != 0)).nnz
+    kind = "symmetric" if topology.symmetric else "W not symmetric" if both_ways else "directed"
+    figure.suptitle(f"{topology.name}: {counted(topology.n)}, degree {degree}, {kind}", fontweight="bold")
     return save(figure, path)
 
 
@@ -126,14 +128,15 @@ def draw_consensus(curves: dict[str, tuple[np.ndarray, float]], n: int, epsilon:
     longest = [len(errors) - 1 for errors, _ in curves.values()]
     sizes = [(len(errors) - 1) * size / 1e6 for errors, size in curves.values()]
     for axis, label, ends in ((axes[0], "rounds", longest), (axes[1], "MB sent by a rank", sizes)):
-        wide = max(ends) > 20 * max(1e-9, float(np.median(ends)))
-        axis.set_xscale("symlog", linthresh=max(1e-9, min(filter(None, ends), default=1.0))) if wide else None
+        shortest = min(filter(None, ends), default=1.0)
+        if max(ends) > 20 * shortest:
+            axis.set_xscale("symlog", linthresh=shortest)
         axis.axhline(epsilon, color="0.5", linewidth=1, linestyle=":")
         axis.set(yscale="log", xlabel=label, xlim=(0, max([*ends, 1e-9]) * 1.02))
         axis.grid(alpha=0.3)
     axes[0].set(ylabel="disagreement of the replicas,\nrelative to the start", ylim=(epsilon / 14, 1.5))
     figure.legend(loc="outside lower center", ncols=min(4, len(curves)), frameon=False)
-    figure.suptitle(f"how fast {n} replicas agree", fontweight="bold")
+    figure.suptitle(f"how fast {counted(n)} agree", fontweight="bold")
     return save(figure, path)
 
 
@@ -159,8 +162,9 @@ def draw_plan(points: dict[str, tuple[float, float]], n: int, epsilon: float, pa
         axis.barh(names, values, color=color, height=0.7)
         axis.set(title=title, xscale="log", xlim=(values.min() / 2, values.max() * 30))
         for place, value in enumerate(values):
-            axis.text(value * 1.1, place, f"{value:,.0f}" if value >= 100 else f"{value:.3g}", va="center", fontsize=8)
+            shown = f"{value:,.0f}" if 100 <= value < 1e7 else f"{value:.3g}"
+            axis.text(value * 1.1, place, shown, va="center", fontsize=8)
         axis.grid(alpha=0.3, axis="x")
     axes[0].set_ylim(len(names) - 0.4, -0.6)
-    figure.suptitle(f"{n} replicas until {epsilon:g} of their disagreement is left", fontweight="bold")
+    figure.suptitle(f"{counted(n)} until {epsilon:g} of their disagreement is left", fontweight="bold")
     return save(figure, path)

@@ -61,5 +61,11 @@ class EdgeList(SymmetricTopology):
         rows, columns = np.concatenate([self._one, self._other]), np.concatenate([self._other, self._one])
         return with_rest(self.n, rows, columns, metropolis(self._degree[rows], self._degree[columns]))
 
+    def entries(self) -> int:
+        return 2 * len(self._one) + self.n
+
+    def degrees_of(self, ranks: np.ndarray) -> np.ndarray:
+        return self._degree[ranks]
+
     def degrees(self) -> tuple[np.ndarray, np.ndarray]:
         return self._degree, self._degree

@@ -21,6 +21,8 @@ from hvd_gossip.specification import label
 CHECKED = 4_096
 """Up to so many replicas the graph is drawn again until it is connected; above, that would cost a rank too much."""
 ATTEMPTS = 100
+PAIRS = 50
+"""Looking at so many pairs counts as much as one weight of a W that is looked at as a whole."""
 BLOCK = 1 << 22
 """Pairs looked at at once when the whole matrix is built."""
 
@@ -52,13 +54,19 @@ class ErdosRenyi(SymmetricTopology):
     def row(self, rank: int) -> Row:
         self.check_rank(rank)
         sources = self._neighbours(rank)
-        degrees = np.array([len(self._neighbours(int(source))) for source in sources], dtype=np.int64)
-        weights = metropolis(degrees, np.asarray(len(sources)))
+        weights = metropolis(self.degrees_of(sources), np.asarray(len(sources)))
         return Row(1 - float(weights.sum()), sources, weights, sources)
 
     @property
     def edges(self) -> Hashable:
         return ("erdos_renyi", self.n, self._p, self._key)
+
+    def degrees_of(self, ranks: np.ndarray) -> np.ndarray:
+        return np.array([len(self._neighbours(int(rank))) for rank in ranks], dtype=np.int64)
+
+    def entries(self) -> int:
+        # Every pair has to be looked at, though most are no edges.
+        return int(max(self._p * self.n**2, self.n**2 / PAIRS)) + self.n
 
     def matrix(self) -> sp.csr_array:
         ranks = np.arange(self.n)

@@ -9,12 +9,16 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse import csgraph, linalg
 
-from hvd_gossip.graphs.topology import Topology
+from hvd_gossip.graphs.matrix_topology import MatrixTopology
+from hvd_gossip.graphs.schedules import Schedule, sequence
+from hvd_gossip.graphs.topology import Topology, require_topology
 
 POWERS = 5_000
 """Rounds after which the limit is solved for instead."""
 LARGEST = 20_000
 """Above so many replicas the limit is not computed for a warning."""
+LARGEST_PERIOD = 1_000
+"""Above so many replicas it is only looked at who hears whom in any round of a period, not at their product."""
 
 
 def limit_weights(topology: Topology) -> np.ndarray:
@@ -35,8 +39,9 @@ def limit_weights(topology: Topology) -> np.ndarray:
 
     Source: D. Levin, Y. Peres, Markov Chains and Mixing Times, section 1.5 (the stationary distribution).
     """
+    require_topology(topology)
     require_agreement(topology)
-    matrix = topology.matrix()
+    matrix = topology.whole()
     counts = np.full(topology.n, 1 / topology.n)
     for _ in range(POWERS):
         # (I + W)/2 has the same limit and no eigenvalue near -1.
@@ -60,7 +65,7 @@ def known_limit(topology: Topology) -> np.ndarray | None:
 
 def closed_classes(topology: Topology) -> list[int]:
     """One replica of each group that hears nobody outside of itself: replicas come to one value if there is one."""
-    matrix = topology.matrix()
+    matrix = topology.whole()
     count, group = csgraph.connected_components(matrix, directed=True, connection="strong")
     edges = matrix.tocoo()
     hears_outside = np.zeros(count, dtype=bool)
@@ -95,7 +100,7 @@ def first_connected(draw: Callable[[int], Topology], attempts: int, largest: int
 
 def turns(topology: Topology, root: int) -> int:
     """After how many rounds values come back to where they were, 1 where replicas agree; all hear `root` in the end."""
-    matrix = topology.matrix()
+    matrix = topology.whole()
     if (matrix.diagonal() > 0).any():
         return 1
     level = csgraph.shortest_path(matrix, unweighted=True, indices=root)
@@ -105,6 +110,41 @@ def turns(topology: Topology, root: int) -> int:
     return int(np.gcd.reduce(loops.astype(np.int64)))
 
 
+def examine(schedule: Schedule) -> None:
+    """See to it that replicas agree under a schedule whose period is known, and tell where their mean is not kept.
+
+    Raises:
+        ValueError: two groups never hear of each other, or replicas only take turns.
+
+    Warns:
+        UserWarning: W is not doubly stochastic; says what the replicas will drift to.
+    """
+    if schedule.n > LARGEST:
+        return
+    rounds = sequence(schedule)
+    found = None if schedule.period is None else whole_period(schedule, rounds)
+    if found is not None:
+        require_agreement(found)
+    odd = next((topology for topology in rounds if not topology.doubly_stochastic), None)
+    if odd is not None:
+        where = "" if schedule.period == 1 else f" in {odd.name!r}"
+        warnings.warn(drift(found or odd, schedule.name, where), stacklevel=3)
+
+
+def whole_period(schedule: Schedule, rounds: list[Topology]) -> Topology:
+    """`W(T-1) … W(1) W(0)` of a period T; for many replicas their mean, which joins them if the product does."""
+    if len(rounds) == 1:
+        return rounds[0]
+    matrices = {id(topology): topology.whole() for topology in rounds}
+    if schedule.n > LARGEST_PERIOD:
+        total = sum(matrices.values(), sp.csr_array((schedule.n, schedule.n)))
+        return MatrixTopology(schedule.name, total / len(matrices))
+    product = np.eye(schedule.n)
+    for topology in rounds:
+        product = matrices[id(topology)] @ product
+    return MatrixTopology(schedule.name, product / product.sum(axis=1, keepdims=True))
+
+
 def checked(topology: Topology) -> Topology:
     """The topology, after a warning if its W is not doubly stochastic.
 
@@ -112,13 +152,13 @@ def checked(topology: Topology) -> Topology:
         UserWarning: says what the replicas will drift to.
     """
     if not topology.doubly_stochastic:
-        warnings.warn(drift(topology), stacklevel=3)
+        warnings.warn(drift(topology, topology.name), stacklevel=3)
     return topology
 
 
-def drift(topology: Topology) -> str:
+def drift(topology: Topology, name: str, where: str = "") -> str:
     """What the columns of W do to the mean, in words."""
-    start = f"graph {topology.name!r}: W is not doubly stochastic, so replicas do not drift to their even mean"
+    start = f"graph {name!r}: W is not doubly stochastic{where}, so replicas do not drift to their even mean"
     advice = "weights=metropolis keeps the even mean where every edge has both directions"
     counts = known_limit(topology)
     if counts is None:

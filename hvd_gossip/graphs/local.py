@@ -54,6 +54,9 @@ class LocalTopology(SymmetricTopology):
     def edges(self) -> Hashable:
         return (self.n, self._key)
 
+    def entries(self) -> int:
+        return self.n * (self._neighbours(np.zeros(1, dtype=np.int64))[0].shape[1] + 1)
+
     def matrix(self) -> sp.csr_array:
         ranks = np.arange(self.n)
         sources, weights, rest = self._rows(ranks)

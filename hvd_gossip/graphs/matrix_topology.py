@@ -30,10 +30,14 @@ class MatrixTopology(Topology):
     def __init__(
         self, name: str, matrix: sp.sparray | np.ndarray | list[list[float]], key: Hashable | None = None
     ) -> None:
-        self._matrix = sp.csr_array(matrix, dtype=np.float64, copy=True)
+        given = sp.csr_array(matrix)
+        if given.dtype.kind not in "biuf":
+            raise ValueError(f"graph {name!r}: got weights of type {given.dtype}, expected real numbers")
+        self._matrix = sp.csr_array(given, dtype=np.float64, copy=True)
         super().__init__(name, self._matrix.shape[0])
         self._check()
         self._matrix.sum_duplicates()
+        self._matrix.sort_indices()
         self._matrix.eliminate_zeros()
         self._columns: sp.csc_array | None = None
         self._key = key
@@ -71,6 +75,16 @@ class MatrixTopology(Topology):
         pairs = np.stack(edges.coords).astype("<i8")[:, edges.row != edges.col]
         digest = hashlib.blake2b(pairs.tobytes(), digest_size=16)
         return (self.n, digest.hexdigest())
+
+    def fingerprint(self) -> bytes:
+        digest = hashlib.blake2b(super().fingerprint(), digest_size=16)
+        for part in (self._matrix.indptr, self._matrix.indices):
+            digest.update(part.astype("<i8").tobytes())
+        digest.update(self._matrix.data.astype("<f8").tobytes())
+        return digest.digest()
+
+    def entries(self) -> int:
+        return int(self._matrix.nnz)
 
     def matrix(self) -> sp.csr_array:
         return self._matrix.copy()

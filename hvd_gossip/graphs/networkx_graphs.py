@@ -147,6 +147,8 @@ def file(n: int, path: str, directed: bool = False, weights: str | None = None) 
     name = specification.label("file", path=path, directed=directed or None, weights=weights)
     n, directed = replicas(name, n), boolean(name, "directed", directed)
     edges = once(name, read_edges(name, path), directed)
+    if not edges and n > 1:
+        raise ValueError(f"graph {name!r}: the file has no edges")
     outside = [rank for edge in edges for rank in edge[:2] if not 0 <= rank < n]
     if outside:
         raise ValueError(f"graph {name!r}: the file names rank {outside[0]}, but there are ranks 0 to {n - 1}")
@@ -176,7 +178,11 @@ def read_edges(name: str, path: str) -> list[tuple[int, int, float | None]]:
         ValueError: the file cannot be read, or a line is no edge.
     """
     try:
-        lines = Path(path).expanduser().read_text().splitlines()
+        place = Path(path).expanduser()
+        if place.exists() and not place.is_file():
+            # A pipe would give its edges to one rank alone, and might never end.
+            raise OSError(f"{path} is no regular file")
+        lines = place.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"graph {name!r}: the file cannot be read: {error}") from error
     edges: list[tuple[int, int, float | None]] = []

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from hvd_gossip import specification
 from hvd_gossip.graphs.consensus import Rate, check_epsilon, consensus_rate, rounds_to_consensus
 from hvd_gossip.graphs.cost import Cost, Link, Machine, ring_allreduce_cost, schedule_cost, tree_allreduce_cost
 from hvd_gossip.graphs.registry import schedule
+from hvd_gossip.graphs.schedules import looked_at
 from hvd_gossip.graphs.topology import replicas
 
 CANDIDATES = (
@@ -30,8 +31,7 @@ CANDIDATES = (
     "od_equidyn",
     "ou_equidyn",
 )
-LARGEST_EDGES = 20_000_000
-"""Graphs with more edges are left out."""
+DRIFTS = "; does not keep the mean"
 
 
 class Choice(NamedTuple):
@@ -89,9 +89,11 @@ def plan(
     """
     n = replicas("plan", n)
     check_epsilon(epsilon)
-    if not parameters > 0 or not math.isfinite(parameters) or not wire_bytes > 0:
-        raise ValueError(f"got parameters = {parameters!r} of {wire_bytes!r} bytes, expected positive numbers")
+    for name in links or {}:
+        specification.choose("link", name, ("inside", "between"))
     machine = Machine(ranks_per_node, **(links or {}))
+    if isinstance(graphs, str):
+        graphs = (graphs,)
     choices, left_out = allreduces(n, parameters, machine, wire_bytes), {}
     for text in graphs or candidates(n, machine):
         try:
@@ -113,12 +115,13 @@ def candidates(n: int, machine: Machine) -> list[str]:
 
 def allreduces(n: int, parameters: float, machine: Machine, wire_bytes: float) -> list[Choice]:
     """Horovod's way, as a ring and as a tree: exact in one round."""
-    exact = Rate(0.0, "exact", 1)
+    exact = Rate(0.0, "exact", decay=(0.0,) if n > 1 else ())
+    rounds = min(1, n - 1)
     ring = ring_allreduce_cost(n, parameters, machine, wire_bytes)
     tree = tree_allreduce_cost(n, parameters, machine, wire_bytes)
     return [
-        Choice("allreduce (ring)", min(1, n - 1), exact, 1, ring, ring.seconds, reason(exact, ring)),
-        Choice("allreduce (tree)", (n - 1).bit_length(), exact, 1, tree, tree.seconds, reason(exact, tree)),
+        Choice("allreduce (ring)", min(1, n - 1), exact, rounds, ring, rounds * ring.seconds, reason(exact, ring)),
+        Choice("allreduce (tree)", int(tree.messages), exact, rounds, tree, rounds * tree.seconds, reason(exact, tree)),
     ]
 
 
@@ -133,19 +136,21 @@ def choice(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = schedule(text, n, seed)
-    degree = getattr(found, "degree", None) or 0
-    if degree * n > LARGEST_EDGES:
-        raise ValueError(f"more than {LARGEST_EDGES:,} edges")
     rate = consensus_rate(found)
     rounds = rounds_to_consensus(rate, epsilon)
     step = schedule_cost(found, parameters, machine, wire_bytes)
-    return Choice(text, degree, rate, rounds, step, rounds * step.seconds, reason(rate, step))
+    rounds_seen = [topology for topology, _ in looked_at(found)]
+    degree = max(topology.degree for topology in rounds_seen)
+    why = reason(rate, step) + ("" if all(one.doubly_stochastic for one in rounds_seen) else DRIFTS)
+    return Choice(text, degree, rate, rounds, step, rounds * step.seconds, why)
 
 
 def reason(rate: Rate, step: Cost) -> str:
     """Why it takes so long, in words."""
+    if not step.messages:
+        return "a replica alone has nobody to agree with" if rate.factor == 0 else "never agrees: nothing is sent"
     if rate.factor == 0:
-        speed = "exact after one round" if rate.period == 1 else f"exact after {rate.period} rounds"
+        speed = "exact after one round" if len(rate.decay) == 1 else f"exact after {len(rate.decay)} rounds"
     elif rate.factor >= 1 - 1e-15:
         speed = "never agrees"
     else:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TypeVar
 
 from hvd_gossip import specification
 from hvd_gossip.graphs import limits, weights
-from hvd_gossip.graphs.schedules import Schedule, Static, Varying
+from hvd_gossip.graphs.schedules import Schedule, Static, Varying, as_schedule
 from hvd_gossip.graphs.topology import Topology
 
 Factory = TypeVar("Factory", bound=Callable[..., "Topology | Schedule"])
@@ -64,11 +65,21 @@ def reweighted(made: Topology | Schedule, rule: str) -> Topology | Schedule:
     """The same edges with the weights of a rule, in every round."""
     if isinstance(made, Topology):
         return weights.reweight(made, rule)
-    change = lru_cache(maxsize=made.period or 4)(lambda topology: weights.reweight(topology, rule))
-    change(made(0))  # a rule that does not fit is told now, and round 0 is ready
+
+    @lru_cache(maxsize=made.period or 4)
+    def change(topology: Topology) -> Topology:
+        with warnings.catch_warnings():
+            # It is told of the schedule as a whole.
+            warnings.simplefilter("ignore", UserWarning)
+            return weights.reweight(topology, rule)
+
+    if rule == "fastest" and made.period is None:
+        raise ValueError(f"graph {made.name!r} has no period: weights 'fastest' would solve a program in every round")
     degree, random = getattr(made, "degree", None), getattr(made, "random", False)
     name = specification.with_option(made.name, weights=rule)
-    return Varying(name, made.n, lambda round, epoch: change(made(round, epoch)), made.period, degree, random)
+    found = Varying(name, made.n, lambda round, epoch: change(made(round, epoch)), made.period, degree, random)
+    limits.examine(found)
+    return found
 
 
 def schedule(graph: str | Topology | Schedule, n: int, seed: int = 0) -> Schedule:
@@ -89,19 +100,14 @@ def schedule(graph: str | Topology | Schedule, n: int, seed: int = 0) -> Schedul
         >>> schedule("exponential", 8)(round=0).row(0).sources.tolist()
         [4, 6, 7]
     """
-    found = build(graph, n, seed) if isinstance(graph, str) else graph
-    if isinstance(found, Topology):
-        found = Static(found)
-    if isinstance(found, Static) and not found.checked:
-        if not isinstance(graph, str) and found.n <= limits.LARGEST:
-            limits.require_agreement(found.topology)
-            limits.checked(found.topology)
-        # Given to `schedule` once more, as the driver's is, it is not looked at again.
-        found.checked = True
-    if not callable(found) or not hasattr(found, "n") or not hasattr(found, "name"):
-        raise ValueError(f"got graph = {graph!r}: expected a name, a Topology or a Schedule")
+    found = as_schedule(build(graph, n, seed) if isinstance(graph, str) else graph, "a name, a Topology or a Schedule")
     if found.n != n:
         raise ValueError(f"graph {found.name!r} is made for {found.n} replicas, but this job has {n} ranks")
+    # Those of the table are sound, and what has been given to `schedule` before is not looked at again.
+    if not isinstance(graph, str) and not getattr(found, "checked", False):
+        limits.examine(found)
+    if isinstance(found, Static | Varying):
+        found.checked = True
     return found
 
 

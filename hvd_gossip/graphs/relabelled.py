@@ -61,6 +61,9 @@ class Relabelled(Topology):
         places = (self.permutation[edges.row], self.permutation[edges.col])
         return sp.coo_array((edges.data, places), shape=(self.n, self.n)).tocsr()
 
+    def entries(self) -> int:
+        return self.base.entries()
+
     @property
     def symmetric(self) -> bool:
         return self.base.symmetric

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Protocol
 
-from hvd_gossip.graphs.topology import Topology, integer, replicas
+from hvd_gossip.graphs.topology import Topology, boolean, called, integer, number, replicas
+
+SAMPLED = 32
+"""So many rounds stand for a schedule without a period."""
+LONGEST = 100_000
+"""So many rounds stand for one with a longer period."""
+COMPARED = 8
+"""So many rounds tell one schedule from another."""
 
 
 class Schedule(Protocol):
@@ -16,6 +24,8 @@ class Schedule(Protocol):
         name: what the user called it.
         n: the number of replicas.
         period: after how many rounds the graphs come round again, or None.
+
+    Where a schedule has them, `degree`, `random` and `second_moment` are used as they are told for `Varying`.
     """
 
     @property
@@ -75,7 +85,7 @@ class Varying:
         second_moment: of a random schedule, the second eigenvalue of E[W^T W], where a closed form is known.
 
     Raises:
-        ValueError: period or degree is no fitting integer; when called, the function gives no graph of n replicas.
+        ValueError: period, degree or second_moment does not fit; when called, the function gives no graph for n.
 
     Example:
         >>> from hvd_gossip.graphs import complete, ring
@@ -99,10 +109,16 @@ class Varying:
         self.degree = None if degree is None else integer(name, "degree", degree, least=0)
         if self.degree is not None and self.degree > max(0, self.n - 1):
             raise ValueError(f"graph {name!r}: got degree = {degree!r}, expected at most {self.n - 1} for {n} replicas")
-        self.random, self.second_moment = random, second_moment
+        self.random = boolean(name, "random", random)
+        self.second_moment = None
+        if second_moment is not None:
+            self.second_moment = number(name, "second_moment", second_moment, lambda x: 0 <= x <= 1, "0 to 1")
+        self.checked = False
         self._function = lru_cache(maxsize=self.period or 4)(function)
 
     def __call__(self, round: int, epoch: int = 0) -> Topology:
+        for clock, value in (("round", round), ("epoch", epoch)):
+            integer(self.name, clock, value, least=0)
         found = self._function(round, epoch) if self.period is None else self._function(round % self.period, 0)
         if not isinstance(found, Topology) or found.n != self.n:
             raise ValueError(
@@ -113,3 +129,43 @@ class Varying:
 
     def __repr__(self) -> str:
         return f"Varying({self.name!r}, n={self.n}, period={self.period})"
+
+
+def as_schedule(given: Topology | Schedule, expected: str = "a Topology or a Schedule") -> Schedule:
+    """A schedule as it is, a graph as the one of every round.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if isinstance(given, Topology):
+        return Static(given)
+    if callable(given) and all(hasattr(given, told) for told in ("name", "n", "period")):
+        return given
+    raise ValueError(f"got graph = {called(given)}: expected {expected}")
+
+
+def sequence(schedule: Schedule, epoch: int = 0) -> list[Topology]:
+    """The graphs of all rounds of a period, of 100,000 where it is longer, of 32 where there is none."""
+    return [schedule(t, epoch) for t in range(min(schedule.period or SAMPLED, LONGEST))]
+
+
+def looked_at(schedule: Schedule, epoch: int = 0) -> list[tuple[Topology, int]]:
+    """The different graphs of `sequence`, and in how many rounds each is.
+
+    Example:
+        >>> from hvd_gossip.graphs import periodic
+        >>> [(topology.name, times) for topology, times in looked_at(periodic(8, every=100))]
+        [('exponential', 99), ('complete', 1)]
+    """
+    found: dict[int, tuple[Topology, int]] = {}
+    for topology in sequence(schedule, epoch):
+        found[id(topology)] = topology, found.get(id(topology), (topology, 0))[1] + 1
+    return list(found.values())
+
+
+def fingerprint(schedule: Schedule) -> str:
+    """A number that tells edges and weights of the first rounds from others, the same on all ranks and machines."""
+    digest = hashlib.blake2b(repr((schedule.name, schedule.n, schedule.period)).encode(), digest_size=8)
+    for early in range(min(schedule.period or COMPARED, COMPARED)):
+        digest.update(schedule(early).fingerprint())
+    return digest.hexdigest()

@@ -6,8 +6,10 @@ too. `||W - J||_2`, the worst case of a single round, is the same where W is nor
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -16,14 +18,12 @@ from scipy.sparse import linalg
 
 from hvd_gossip.graphs.cayley import Cayley
 from hvd_gossip.graphs.composed import Hierarchical
-from hvd_gossip.graphs.eigensolvers import less_mean, sparse_second
+from hvd_gossip.graphs.eigensolvers import DENSE, directed_second, less_mean, product_second, symmetric_second
 from hvd_gossip.graphs.relabelled import Relabelled
-from hvd_gossip.graphs.schedules import Schedule
+from hvd_gossip.graphs.schedules import SAMPLED, Schedule, as_schedule, looked_at, sequence
 from hvd_gossip.graphs.seeds import generator
-from hvd_gossip.graphs.topology import Topology, integer
+from hvd_gossip.graphs.topology import MOST_WEIGHTS, Topology, integer, require_topology
 
-DENSE = 1_500
-"""Up to so many replicas all eigenvalues of a dense matrix are computed."""
 EXACT = 1e-11
 """A factor below this is rounding: the average is exact."""
 
@@ -51,6 +51,7 @@ def spectral_gap(topology: Topology) -> float:
 
     Source: arXiv:1705.09056; L. Xiao, S. Boyd, doi:10.1016/j.sysconle.2004.02.022.
     """
+    require_topology(topology)
     return 1.0 - second_modulus(topology)
 
 
@@ -63,10 +64,8 @@ def second_modulus(topology: Topology) -> float:
         return clean(float(np.abs(known[1:]).max()))
     if isinstance(topology, Relabelled):
         return second_modulus(topology.base)
-    if topology.n <= DENSE:
-        return second_of(topology.matrix().toarray(), topology.symmetric)
     with converging(topology.name, topology.n):
-        return clean(sparse_second(topology.matrix(), topology.symmetric))
+        return clean(second_of(topology.whole(), topology.symmetric))
 
 
 @contextmanager
@@ -80,7 +79,7 @@ def converging(name: str, n: int) -> Iterator[None]:
 
 def all_eigenvalues(topology: Topology) -> np.ndarray | None:
     """All n eigenvalues where they have a closed form, first the 1 of the even vector, else None."""
-    if isinstance(topology, Cayley):
+    if isinstance(topology, Cayley) and topology.n <= MOST_WEIGHTS:
         return topology.eigenvalues().ravel()
     if isinstance(topology, Hierarchical) and (outer := all_eigenvalues(topology.outer)) is not None:
         between = (1 - topology.inner_weight) * outer
@@ -88,10 +87,13 @@ def all_eigenvalues(topology: Topology) -> np.ndarray | None:
     return None
 
 
-def second_of(matrix: np.ndarray, symmetric: bool) -> float:
-    """The second largest modulus of an eigenvalue of a dense W."""
-    values = np.linalg.eigvalsh(matrix) if symmetric else np.linalg.eigvals(matrix)
-    return clean(np.sort(np.abs(values))[-2])
+def second_of(matrix: sp.csr_array, symmetric: bool) -> float:
+    """The second largest modulus of an eigenvalue of W."""
+    if not symmetric:
+        return directed_second(matrix)
+    if matrix.shape[0] > DENSE:
+        return symmetric_second(matrix)
+    return float(np.sort(np.abs(np.linalg.eigvalsh(matrix.toarray())))[-2])
 
 
 def clean(modulus: float) -> float:
@@ -109,18 +111,44 @@ def contraction(topology: Topology) -> float:
         >>> round(contraction(exponential(16)), 3)
         0.6
     """
-    n = topology.n
+    require_topology(topology)
     if isinstance(topology, Cayley):
         return second_modulus(topology)
-    matrix = topology.matrix()
+    with converging(topology.name, topology.n):
+        return deviation_norm([topology.whole()])
+
+
+def deviation_norm(matrices: list[sp.csr_array]) -> float:
+    """`||W(T-1) … W(0) - 11^T/n||_2`, W(0) given first."""
+    n = matrices[0].shape[0]
     if n <= DENSE:
-        return float(np.linalg.norm(matrix.toarray() - 1 / n, 2))
+        return float(np.linalg.norm(dense_product(matrices) - 1 / n, 2))
     start = generator("singular vector", 0).standard_normal(n)
-    with converging(topology.name, n):
-        return float(linalg.svds(less_mean(matrix), k=1, v0=start, return_singular_vectors=False)[0])
+    return float(linalg.svds(less_mean(*matrices), k=1, v0=start, return_singular_vectors=False)[0])
 
 
-def period_factor(schedule: Schedule, epoch: int = 0) -> float:
+def dense_product(matrices: list[sp.csr_array]) -> np.ndarray:
+    """`W(T-1) … W(0)`, W(0) given first."""
+    product = np.eye(matrices[0].shape[0])
+    for matrix in matrices:
+        product = matrix @ product
+    return product
+
+
+def first_factor(schedule: Schedule, epoch: int = 0) -> float:
+    r"""The factor of a round of a schedule without period: `||W(31) … W(0) - 11^T/n||_2^(1/32)`.
+
+    Where the graph stays the same it is `|lambda_2|`.
+    """
+    rounds = looked_at(schedule, epoch)
+    if len(rounds) == 1:
+        return second_modulus(rounds[0][0])
+    with converging(schedule.name, schedule.n):
+        norm = deviation_norm([topology.whole() for topology in sequence(schedule, epoch)])
+    return 0.0 if norm < EXACT else norm ** (1 / SAMPLED)
+
+
+def period_factor(schedule: Topology | Schedule, epoch: int = 0) -> float:
     r"""The factor of a whole period: the second largest modulus of an eigenvalue of `W(T-1) … W(1) W(0)`.
 
     Returns:
@@ -134,41 +162,50 @@ def period_factor(schedule: Schedule, epoch: int = 0) -> float:
         >>> period_factor(base_k(12, k=2)), round(period_factor(one_peer_exponential(12)), 3)
         (0.0, 0.209)
     """
+    schedule = as_schedule(schedule)
     if schedule.period is None:
         raise ValueError(f"graph {schedule.name!r} has no period: see second_moment")
-    rounds = [schedule(t, epoch) for t in range(schedule.period)]
-    if len(rounds) == 1 or schedule.n == 1:
-        return second_modulus(rounds[0])
-    if all(isinstance(one, Cayley) and one.shape == rounds[0].shape for one in rounds):  # type: ignore[attr-defined]
-        spectra = np.prod([one.eigenvalues() for one in rounds], axis=0)  # type: ignore[attr-defined]
-        return clean(np.abs(spectra).ravel()[1:].max())
-    matrices = [one.matrix() for one in rounds]
-    probes = generator("probe", 0).standard_normal((schedule.n, 4))
-    mixed = probes
-    for matrix in matrices:
-        mixed = matrix @ mixed
-    if np.abs(mixed - mixed.mean(axis=0)).max() < EXACT:
+    rounds = sequence(schedule, epoch)
+    different = {id(topology): topology for topology in rounds}
+    if len(different) == 1 or schedule.n == 1:
+        return clean(second_modulus(rounds[0]) ** len(rounds))
+    shapes = {one.shape if isinstance(one, Cayley) else None for one in different.values()}
+    if len(shapes) == 1 and None not in shapes:
+        # Cayley graphs of one group have the same eigenvectors.
+        spectra = [one.eigenvalues() ** times for one, times in looked_at(schedule, epoch) if isinstance(one, Cayley)]
+        return clean(np.abs(np.prod(spectra, axis=0)).ravel()[1:].max())
+    if becomes_even(rounds):
         return 0.0
+    matrices = {key: one.whole() for key, one in different.items()}
     with converging(schedule.name, schedule.n):
-        return product_modulus(matrices)
+        return clean(product_modulus([matrices[id(one)] for one in rounds]))
+
+
+def becomes_even(rounds: list[Topology]) -> bool:
+    """Whether random values are all the same after these rounds, or before the last of them."""
+    mixing = lru_cache(maxsize=4)(lambda topology: topology.mixing())
+    x = generator("probe", 0).standard_normal((rounds[0].n, 4))
+    for topology in rounds:
+        x = mixing(topology)(x)
+        if np.abs(x - x.mean(axis=0)).max() < EXACT:
+            return True
+    return False
 
 
 def product_modulus(matrices: list[sp.csr_array]) -> float:
     """The second largest modulus of an eigenvalue of the product, the first factor applied first."""
     n = matrices[0].shape[0]
     if n <= DENSE:
-        product = np.eye(n)
-        for matrix in matrices:
-            product = matrix @ product
-        return second_of(product, symmetric=False)
-
+        return directed_second(sp.csr_array(dense_product(matrices)))
+    if n * math.prod(1 + int(np.diff(matrix.indptr).max()) for matrix in matrices) > MOST_WEIGHTS:
+        return product_second(matrices)
     product = matrices[0]
     for matrix in matrices[1:]:
         product = matrix @ product
-    return clean(sparse_second(product, bool(abs(product - product.T).max() <= 1e-12)))
+    return second_of(product, bool(abs(product - product.T).max() <= 1e-12))
 
 
-def second_moment(schedule: Schedule, samples: int = 400, seed: int = 0) -> Estimate:
+def second_moment(schedule: Topology | Schedule, samples: int = 400, seed: int = 0) -> Estimate:
     r"""The second eigenvalue of `E[W^T W]`: for random W, `E||W x - mean||^2 <= lambda ||x - mean||^2`.
 
     A closed form where the schedule has one. Otherwise half of the sampled rounds tell the worst direction v, the other
@@ -186,11 +223,12 @@ def second_moment(schedule: Schedule, samples: int = 400, seed: int = 0) -> Esti
 
     Source: arXiv:2002.01119; S. Boyd et al., doi:10.1109/TIT.2006.874516.
     """
+    schedule = as_schedule(schedule)
     known = getattr(schedule, "second_moment", None)
     if known is not None or schedule.n == 1:
         return Estimate(float(known or 0.0), 0.0)
     samples = integer(schedule.name, "samples", samples, least=4)
-    matrices = [schedule(t).matrix() for t in range(samples)]
+    matrices = [schedule(t).whole() for t in range(samples)]
     halves = (matrices[::2], matrices[1::2])
     with converging(schedule.name, schedule.n):
         directions = [worst_direction(half, seed) for half in halves]

@@ -6,6 +6,7 @@ j -> i of the networkx graph carries it.
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from numbers import Real
@@ -15,6 +16,11 @@ from typing import NamedTuple
 import networkx as nx
 import numpy as np
 import scipy.sparse as sp
+
+MOST_REPLICAS = 2**31 - 1
+"""MPI numbers ranks with 32 bits."""
+MOST_WEIGHTS = 50_000_000
+"""A W with more weights is not looked at as a whole."""
 
 
 class Row(NamedTuple):
@@ -63,11 +69,29 @@ def replicas(name: str, n: int) -> int:
     """The number of replicas as an int.
 
     Raises:
-        ValueError: n is not an integer of at least 1.
+        ValueError: n is not an integer from 1 to 2^31 - 1.
     """
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
         raise ValueError(f"graph {name!r}: got n = {n!r}, expected an integer number of replicas of at least 1")
+    if n > MOST_REPLICAS:
+        raise ValueError(f"graph {name!r}: got n = {n}, expected at most {MOST_REPLICAS}: MPI has no more ranks")
     return int(n)
+
+
+def require_topology(given: object) -> None:
+    """Refuse what is no graph of one round.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if not isinstance(given, Topology):
+        raise ValueError(f"got {called(given)}: expected a Topology; of a schedule give one round, schedule(round)")
+
+
+def called(given: object) -> str:
+    """What was given, in words that are the same on all ranks."""
+    told = repr(given)
+    return f"a {type(given).__name__} {getattr(given, '__name__', '')}".rstrip() if " at 0x" in told else told
 
 
 class Topology(ABC):
@@ -106,6 +130,39 @@ class Topology(ABC):
         matrix.sort_indices()
         return matrix
 
+    def entries(self) -> int:
+        """How many weights W has at most, found without building it."""
+        return int(self.degrees()[0].sum()) + self.n
+
+    def whole(self) -> sp.csr_array:
+        """`matrix()`, unless it is too large to be looked at as a whole.
+
+        Raises:
+            ValueError: it has more than 50,000,000 weights.
+        """
+        if (size := self.entries()) > MOST_WEIGHTS:
+            raise ValueError(
+                f"graph {self.name!r}: {self.n:,} replicas have {size:,} weights, at most {MOST_WEIGHTS:,} are "
+                "looked at as a whole; the row of a single rank is always to be had"
+            )
+        return self.matrix()
+
+    def mixing(self) -> Callable[[np.ndarray], np.ndarray]:
+        """The function x -> W x, for float64 arrays of shape [n, m].
+
+        Raises:
+            ValueError: W is too large to be looked at as a whole.
+        """
+        return self.whole().__matmul__
+
+    def fingerprint(self) -> bytes:
+        """A digest of edges and weights; where weights follow from the name, the name stands for them."""
+        return hashlib.blake2b(repr((self.name, self.n, self.edges)).encode(), digest_size=16).digest()
+
+    def degrees_of(self, ranks: np.ndarray) -> np.ndarray:
+        """How many others each of these ranks hears: an int64 array."""
+        return np.array([len(self.row(int(rank)).sources) for rank in ranks], dtype=np.int64)
+
     def degrees(self) -> tuple[np.ndarray, np.ndarray]:
         """How many others each rank hears, and how many hear it: two int64 arrays of shape [n]."""
         matrix = self.matrix().tocoo()
@@ -120,13 +177,13 @@ class Topology(ABC):
     @property
     def symmetric(self) -> bool:
         """Whether W equals its transpose, up to rounding."""
-        matrix = self.matrix()
+        matrix = self.whole()
         return bool(abs(matrix - matrix.T).max() <= 1e-12)
 
     @property
     def doubly_stochastic(self) -> bool:
         """Whether the columns of W sum to 1 as well, up to rounding: then the mean of the replicas is kept."""
-        return bool(np.abs(self.matrix().sum(axis=0) - 1).max() <= 1e-12 * self.n)
+        return bool(np.abs(self.whole().sum(axis=0) - 1).max() <= 1e-12 * self.n)
 
     def to_networkx(self) -> nx.DiGraph:
         """The edges j -> i with attribute `weight` = W[i, j]; self-weights are not drawn as loops."""

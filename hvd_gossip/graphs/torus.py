@@ -16,7 +16,7 @@ from hvd_gossip.specification import label
 
 
 @graph
-def torus(n: int, shape: str | int | tuple[int, ...] | None = None, dimensions: int = 2) -> Topology:
+def torus(n: int, shape: str | int | tuple[int, ...] | None = None, dimensions: int | None = None) -> Topology:
     r"""A grid closed in every direction: each replica hears the two next to it along every dimension.
 
     `W[i, i ± e_a] = 1/(2 D + 1)` for the D dimensions longer than 1; along a dimension of length 2 both neighbours
@@ -25,10 +25,11 @@ def torus(n: int, shape: str | int | tuple[int, ...] | None = None, dimensions: 
     Args:
         n: number of replicas.
         shape: lengths of the dimensions, as (4, 6) or "4x6" (default: the most even shape).
-        dimensions: how many, where no shape is given.
+        dimensions: how many, where no shape is given (default: 2).
 
     Raises:
-        ValueError: the shape does not multiply to n, or n has no factors for an even one.
+        ValueError: both shape and dimensions are given, the shape does not multiply to n, or n has no factors for an
+            even one.
 
     Example:
         >>> torus(12).row(0).sources.tolist()
@@ -37,8 +38,11 @@ def torus(n: int, shape: str | int | tuple[int, ...] | None = None, dimensions: 
     Source: arXiv:2509.12213 (D_torus).
     """
     told = "x".join(map(str, shape)) if isinstance(shape, tuple | list) else shape
-    name = label("torus", shape=told, dimensions=None if dimensions == 2 else dimensions)
+    name = label("torus", shape=told, dimensions=dimensions)
     n = replicas(name, n)
+    if shape is not None and dimensions is not None:
+        raise ValueError(f"graph {name!r}: a shape tells the dimensions: give one of them")
+    dimensions = 2 if dimensions is None else dimensions
     lengths = balanced_shape(name, n, dimensions) if shape is None else read_shape(name, shape, n)
     wide = [axis for axis, length in enumerate(lengths) if length > 1]
     steps = [

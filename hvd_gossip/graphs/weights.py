@@ -16,7 +16,7 @@ fastest       the symmetric W >= 0 with the largest gap      always; needs a sym
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,7 +26,7 @@ from hvd_gossip.graphs import fastest, limits
 from hvd_gossip.graphs.cayley import Cayley
 from hvd_gossip.graphs.edge_list import metropolis, with_rest
 from hvd_gossip.graphs.matrix_topology import MatrixTopology
-from hvd_gossip.graphs.topology import Topology
+from hvd_gossip.graphs.topology import Row, Topology, require_topology
 
 EdgeRule = Callable[[np.ndarray, np.ndarray, int, int], np.ndarray]
 """Degrees of the hearing and of the heard end of each edge, the largest degree, n -> weights of the edges."""
@@ -37,6 +37,8 @@ EDGE_RULES: dict[str, EdgeRule] = {
     "max_degree": lambda hearing, heard, largest, n: np.full(len(hearing), 1 / (1 + largest)),
     "1/n": lambda hearing, heard, largest, n: np.full(len(hearing), 1 / n),
 }
+GLANCE = 8
+"""So many replicas tell most irregular graphs from regular ones."""
 RULES = (*EDGE_RULES, "lazy", "fastest")
 NEED_SYMMETRY = ("metropolis", "fastest")
 
@@ -61,6 +63,7 @@ def reweight(topology: Topology, rule: str) -> Topology:
 
     Source: L. Xiao, S. Boyd, doi:10.1016/j.sysconle.2004.02.022 (metropolis, max_degree).
     """
+    require_topology(topology)
     specification.choose("rule for weights", rule, RULES)
     name = specification.with_option(topology.name, weights=rule)
     if isinstance(topology, Cayley) and rule == "lazy":
@@ -68,20 +71,75 @@ def reweight(topology: Topology, rule: str) -> Topology:
     if isinstance(topology, Cayley) and (rule not in NEED_SYMMETRY or topology.symmetric) and rule in EDGE_RULES:
         degree = topology.degrees()[0][:1]
         return topology.with_weights(name, float(EDGE_RULES[rule](degree, degree, int(degree[0]), topology.n)[0]))
-    matrix = topology.matrix()
-    if rule in NEED_SYMMETRY and (edge := one_way(topology)) is not None:
+    if rule in NEED_SYMMETRY and not topology.symmetric and (edge := one_way(topology)) is not None:
         raise ValueError(
             f"weights {rule!r} need a symmetric graph, but {topology.name!r} is directed: replica {edge[0]} hears "
             f"{edge[1]}, and {edge[1]} does not hear {edge[0]}; use uniform, max_degree or lazy"
         )
     if rule == "fastest":
-        return MatrixTopology(name, fastest.fastest(matrix))
-    if rule == "lazy":
-        return limits.checked(MatrixTopology(name, (sp.eye_array(topology.n) + matrix) / 2, topology.edges))
-    edges = matrix.tocoo()
-    others = edges.row != edges.col
-    made = weighted(topology.n, edges.row[others], edges.col[others], rule)
-    return limits.checked(MatrixTopology(name, made, topology.edges))
+        return MatrixTopology(name, fastest.fastest(topology.whole()))
+    return limits.checked(Reweighted(name, topology, rule))
+
+
+class Reweighted(Topology):
+    """The edges of a graph with the weights of a rule for edges, or lazy; a row needs the rows of its sources at most.
+
+    Args:
+        name: what the user called it.
+        base: the graph.
+        rule: as for `reweight`, but not fastest.
+    """
+
+    def __init__(self, name: str, base: Topology, rule: str) -> None:
+        super().__init__(name, base.n)
+        self.base, self.rule = base, rule
+        self._largest = base.degree if rule == "max_degree" else 0
+
+    def row(self, rank: int) -> Row:
+        row = self.base.row(rank)
+        if self.rule == "lazy":
+            return Row((1 + row.self_weight) / 2, row.sources, row.source_weights / 2, row.destinations)
+        hearing = np.full(len(row.sources), len(row.sources))
+        heard = self.base.degrees_of(row.sources) if self.rule == "metropolis" else hearing
+        weights = EDGE_RULES[self.rule](hearing, heard, self._largest, self.n)
+        return Row(rest_of(weights), row.sources, weights, row.destinations)
+
+    @property
+    def edges(self) -> Hashable:
+        return self.base.edges
+
+    def fingerprint(self) -> bytes:
+        return self.base.fingerprint() + super().fingerprint()
+
+    def entries(self) -> int:
+        return self.base.entries() + self.n
+
+    def matrix(self) -> sp.csr_array:
+        matrix = self.base.matrix()
+        if self.rule == "lazy":
+            return sp.csr_array((sp.eye_array(self.n) + matrix) / 2)
+        edges = matrix.tocoo()
+        others = edges.row != edges.col
+        return weighted(self.n, edges.row[others], edges.col[others], self.rule)
+
+    def degrees(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.base.degrees()
+
+    def degrees_of(self, ranks: np.ndarray) -> np.ndarray:
+        return self.base.degrees_of(ranks)
+
+    @property
+    def symmetric(self) -> bool:
+        return (self.base.symmetric and (self.rule != "uniform" or self._regular())) or super().symmetric
+
+    @property
+    def doubly_stochastic(self) -> bool:
+        return self.symmetric or super().doubly_stochastic
+
+    def _regular(self) -> bool:
+        """Whether all hear as many; the first few tell it of most graphs whose replicas do not."""
+        few = self.base.degrees_of(np.arange(min(self.n, GLANCE)))
+        return bool((few == few[0]).all()) and len(np.unique(self.base.degrees()[0])) == 1
 
 
 def one_way(topology: Topology) -> tuple[int, int] | None:
@@ -90,6 +148,12 @@ def one_way(topology: Topology) -> tuple[int, int] | None:
     single = (pattern - pattern.T).tocoo()
     lacking = np.flatnonzero(single.data > 0)
     return (int(single.row[lacking[0]]), int(single.col[lacking[0]])) if len(lacking) else None
+
+
+def rest_of(weights: np.ndarray) -> float:
+    """What the weights of its sources leave to a replica; rounding is no weight."""
+    rest = 1.0 - float(weights.sum())
+    return rest if rest > 1e-12 else 0.0
 
 
 def weighted(n: int, rows: np.ndarray, columns: np.ndarray, rule: str) -> sp.csr_array:

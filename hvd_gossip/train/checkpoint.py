@@ -121,5 +121,9 @@ class Checkpoints:
                 "run folder"
             )
         if about != (epoch, self.about):
-            raise ValueError(f"checkpoint {place} is of another run or epoch: {MANIFEST} does not fit; remove {place}")
+            other = [name for name in self.about if about[1].get(name) != self.about[name]]
+            raise ValueError(
+                f"checkpoint {place} is of another run or epoch ({', '.join(other) or MANIFEST} does not fit): choose "
+                f"another folder by --run, or remove {place}"
+            )
         return digests

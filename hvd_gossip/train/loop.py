@@ -14,6 +14,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from hvd_gossip import tasks, torch as hvd
 from hvd_gossip.comm import world
 from hvd_gossip.graphs import schedule
+from hvd_gossip.graphs.schedules import fingerprint
 from hvd_gossip.models import MODELS
 from hvd_gossip.tasks import Task
 from hvd_gossip.train import config as configuration, device as devices, folders, rates
@@ -61,6 +62,7 @@ class Training:
         torch.manual_seed(config.seed)
         self.model = MODELS[config.model](task.shape, task.classes).to(self.device)
         hvd.broadcast_parameters(self.model.state_dict())
+        self.graph = world.together(lambda: schedule(config.graph, world.size, config.seed))
         self.optimizer = self._optimizer()
         lengths = (self.steps, self.steps * self.epochs)
         self.scheduler = LambdaLR(self.optimizer, rates.factor(config.rate, world.size, *lengths))
@@ -83,14 +85,15 @@ class Training:
         return hvd.DistributedOptimizer(
             plain,
             self.model.named_parameters(),
-            graph=schedule(self.config.graph, self.world.size, self.config.seed),
+            graph=self.graph,
             algorithm=self.config.algorithm,
             allreduce=self.config.allreduce,
         )
 
     def run(self) -> Path:
         """All epochs that are not done yet."""
-        about = configuration.identity(self.config)
+        # A file of edges may be another one by now.
+        about = {**configuration.identity(self.config), "edges and weights": fingerprint(self.graph)}
         checkpoints = Checkpoints(self.world, self.folder / "checkpoints", about)
         self._claim_folder()
         done = self._resume(checkpoints)

@@ -138,9 +138,10 @@ def test_links_are_read_from_short_forms() -> None:
     [
         ("betwen:latency=1", "unknown link 'betwen': expected one of between, inside; did you mean 'between'?"),
         ("between:latncy=1", "unknown value of link 'between' 'latncy'"),
-        ("between:latency=-1", "link: got latency = -1, expected a finite number of at least 0"),
+        ("between:latency=-1", "link: got latency = -1, expected a finite number of seconds, at least 0"),
         ("between:latency=fast", "link: got latency = 'fast', expected a finite number"),
-        ("inside:bandwidth=0", "link: got bandwidth = 0, expected bytes a second above 0"),
+        ("inside:bandwidth=0", "link: got bandwidth = 0, expected a finite number of bytes a second, above 0"),
+        ("inside", "got link 'inside': expected inside:latency=…"),
     ],
 )
 def test_wrong_links_are_told(text: str, message: str) -> None:

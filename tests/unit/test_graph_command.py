@@ -145,7 +145,7 @@ def test_pictures_of_few_and_of_many_replicas(tmp_path: Path, n: int) -> None:
         (["graph", "rign", "-n", "8"], ["unknown graph 'rign'", "did you mean 'ring'?", *GRAPHS]),
         (["graph", "ring"], ["how many replicas?", "-n 96"]),
         (["plan"], ["how many replicas?", "-n 96"]),
-        (["graph", "ring", "-n", "0"], ['"n"', "v>0"]),
+        (["graph", "ring", "-n", "0"], ["got -n 0: expected 1 to 10,000,000 replicas"]),
         (["graph", "-n", "8"], ["graphs"]),
         (["graph", "torus", "-n", "7"], ["7 replicas make no torus", "6 or 8 replicas", "shape=1x7"]),
         (["graph", "ring_lattice", "-n", "8"], ["needs the option k: give ring_lattice:k=…"]),

@@ -130,8 +130,8 @@ def uneven_star(n: int) -> Topology:
 
 
 def test_the_warning_names_the_most_and_the_least_counting_replica_and_the_way_out() -> None:
-    told = drift(uneven_star(5))
-    assert told.startswith("graph 'star:weights=uniform': W is not doubly stochastic")
+    told = drift(uneven_star(5), "s")
+    assert told.startswith("graph 's': W is not doubly stochastic")
     assert "replica 0 counts 0.385 and replica " in told
     assert " 0.154 (even: 0.2); weights=metropolis keeps the even mean where every edge has both directions" in told
 
@@ -139,14 +139,14 @@ def test_the_warning_names_the_most_and_the_least_counting_replica_and_the_way_o
 def test_the_warning_gives_no_numbers_where_they_cost_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     made = uneven_star(5)
     monkeypatch.setattr(limits, "LARGEST", 4)
-    told = drift(made)
+    told = drift(made, "s")
     assert "do not drift to their even mean; weights=metropolis" in told
     assert "counts" not in told
 
 
 def test_the_warning_gives_no_numbers_where_there_is_no_one_limit() -> None:
     apart = MatrixTopology("apart", np.kron(np.eye(2), UNEVEN))
-    assert "do not drift to their even mean; weights=metropolis" in drift(apart)
+    assert "do not drift to their even mean; weights=metropolis" in drift(apart, "s")
 
 
 def test_a_doubly_stochastic_graph_is_handed_on_without_a_word() -> None:

@@ -204,7 +204,7 @@ def test_weights_on_some_lines_alone_are_not_passed_over_in_silence(written: Any
         (("0 1", "1 5"), 3, "the file names rank 5, but there are ranks 0 to 2"),
         (("0 1", "-1 1"), 3, "the file names rank -1, but there are ranks 0 to 2"),
         (("0 1",), 3, "is not connected: replicas 0 and 2 never hear of each other"),
-        ((), 2, "is not connected"),
+        ((), 2, "the file has no edges"),
         (("0 1 0.9", "1 2 0.9"), 3, "what replica 1 hears sum to 1.8, expected at most 1"),
     ],
 )

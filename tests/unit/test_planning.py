@@ -79,7 +79,7 @@ def test_few_replicas_are_planned_too(n: int) -> None:
         ({"parameters": float("inf")}, "got parameters = inf"),
         ({"epsilon": 1.0}, "got epsilon = 1.0, expected a fraction between 0 and 1"),
         ({"epsilon": 0}, "got epsilon = 0, expected a fraction between 0 and 1"),
-        ({"wire_bytes": 0}, "of 0 bytes"),
+        ({"wire_bytes": 0}, "got wire_bytes = 0"),
         ({"graphs": ("rign",)}, "did you mean 'ring'?"),
         ({"graphs": ("torus",), "n": 7}, "7 replicas make no torus"),
     ],

@@ -16,6 +16,7 @@ from hvd_gossip.graphs import (
     Varying,
     alternating,
     base_k,
+    eigensolvers,
     exponential,
     one_peer_exponential,
     ring,
@@ -58,7 +59,8 @@ STATIC = [
 @pytest.fixture
 def sparse(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dense eigenvalues are out of reach."""
-    monkeypatch.setattr(spectral, "DENSE", 1)
+    for module in (spectral, eigensolvers):
+        monkeypatch.setattr(module, "DENSE", 1)
 
 
 def reference(matrix: np.ndarray) -> float:
@@ -211,7 +213,8 @@ def test_a_solver_that_does_not_converge_is_told_with_the_graph(monkeypatch: pyt
         raise linalg.ArpackNoConvergence("No convergence", np.zeros(0), np.zeros((0, 0)))
 
     made, own = random_period(40), MatrixTopology("own", directed(40, 0))
-    monkeypatch.setattr(spectral, "DENSE", 1)
+    for module in (spectral, eigensolvers):
+        monkeypatch.setattr(module, "DENSE", 1)
     for name in ("eigs", "eigsh", "svds"):
         monkeypatch.setattr(linalg, name, stalls)
     for call in (lambda: spectral.spectral_gap(own), lambda: spectral.period_factor(made)):

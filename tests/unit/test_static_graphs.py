@@ -147,7 +147,7 @@ def test_edge_keys_differ_where_edges_do() -> None:
         ("ring_lattice", 8, "graph 'ring_lattice' needs the option k: give ring_lattice:k=…"),
         ("torus", 7, "7 replicas make no torus of 2 dimensions longer than 1: take 6 or 8 replicas, give shape=1x7"),
         ("torus", 2, "take 4 replicas"),
-        ("torus:dimensions=3", 12_345_678_910_111, "make no torus of 3 dimensions"),
+        ("torus:dimensions=3", 1_234_567_891, "make no torus of 3 dimensions"),
         ("torus:shape=3x5", 12, "a shape of 3x5 holds 15 replicas, but there are 12"),
         ("torus:shape=3by4", 12, "got shape = '3by4', expected lengths of at least 1, for example 4x6"),
         ("hypercube", 6, "got n = 6, expected a power of two: 4 or 8"),

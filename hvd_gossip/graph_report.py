@@ -13,7 +13,7 @@ import numpy as np
 from rich.table import Table
 
 from hvd_gossip.graphs import Schedule, Topology, registry, schedule
-from hvd_gossip.graphs.consensus import simulate
+from hvd_gossip.graphs.consensus import FOLLOWED, simulate
 from hvd_gossip.graphs.description import Description
 from hvd_gossip.graphs.drawing import draw_consensus, draw_plan
 from hvd_gossip.graphs.planning import Choice, Plan
@@ -59,6 +59,13 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
+def rounds(needed: float, gap: float) -> str:
+    """Rounds to consensus; that none is known need not mean that there is none."""
+    if math.isfinite(needed):
+        return f"{needed:,}"
+    return "never" if gap <= 1e-15 else f"> {FOLLOWED:,}"
+
+
 def table(found: list[Description]) -> Table:
     """One row for each graph."""
     epsilon, parameters = found[0].epsilon, found[0].parameters
@@ -79,7 +86,7 @@ def table(found: list[Description]) -> Table:
             "yes" if one.doubly_stochastic else "NO",
             f"{one.gap:.5f}" if one.gap >= 1e-4 or one.gap == 0 else f"{one.gap:.2e}",
             str(one.period or "-"),
-            "never" if one.rounds is None else f"{one.rounds:,}",
+            rounds(math.inf if one.rounds is None else one.rounds, one.gap),
             "-" if one.rounds_simulated is None else f"{one.rounds_simulated:,}",
             number(one.bytes_per_step / 1e6),
             number(one.messages_per_step),
@@ -142,7 +149,7 @@ def plan_row(choice: Choice) -> tuple[Any, ...]:
         choice.graph,
         choice.degree,
         f"{choice.rate.gap:.4f}" if choice.rate.gap >= 1e-3 else f"{choice.rate.gap:.1e}",
-        "never" if endless else f"{choice.rounds:,}",
+        rounds(choice.rounds, choice.rate.gap),
         number(choice.step.bytes / 1e6),
         number(1e3 * choice.step.seconds),
         "-" if endless else number(1e3 * choice.seconds),

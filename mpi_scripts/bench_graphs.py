@@ -40,9 +40,11 @@ GRAPHS = (
     "random_matching",
     "ou_equidyn",
     "ada:k0=10,gamma=0.02",
+    "hierarchical:weights=uniform",
+    "erdos_renyi:weights=metropolis",
 )
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)
-PLAIN = ("complete", "erdos_renyi")
+PLAIN = ("complete", "erdos_renyi", "erdos_renyi:weights=metropolis")
 """Their number of edges, or the work to find them, grows as n^2."""
 SOLVED = 100_000
 """Eigensolvers are not measured for more replicas."""

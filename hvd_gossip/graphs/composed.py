@@ -70,7 +70,10 @@ class Hierarchical(Topology):
         return matrix
 
     def entries(self) -> int:
-        return (self.outer.entries() + self.n) * self.size
+        return (self.outer.entries() + (self.n if self.inner_weight else 0)) * self.size
+
+    def degrees_of(self, ranks: np.ndarray) -> np.ndarray:
+        return self.outer.degrees_of(ranks // self.size) + (self.size - 1 if self.inner_weight else 0)
 
     def degrees(self) -> tuple[np.ndarray, np.ndarray]:
         inside = self.size - 1 if self.inner_weight else 0

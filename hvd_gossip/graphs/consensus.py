@@ -9,11 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hvd_gossip.graphs.schedules import SAMPLED, Schedule, Static, as_schedule, looked_at
+from hvd_gossip.graphs.schedules import LONGEST, SAMPLED, Schedule, Static, as_schedule, looked_at
 from hvd_gossip.graphs.seeds import generator
 from hvd_gossip.graphs.spectral import EXACT, Estimate, first_factor, period_factor, second_moment
 from hvd_gossip.graphs.topology import Topology, integer
 
+FOLLOWED = 1_000
+"""So many rounds are followed of a schedule without period that is not random."""
 CAP = 1_000_000
 """A simulation ends after so many rounds."""
 
@@ -21,7 +23,8 @@ CAP = 1_000_000
 class Rate(NamedTuple):
     """By what factor the disagreement shrinks in a round, on average; `kind` says how that was found.
 
-    Where the factor is 0, `decay` is the disagreement after each round until the average is exact.
+    `decay` is the disagreement after each round, where the factor does not tell the rounds: until the average is exact,
+    or of a schedule without period for 1,000 rounds.
     """
 
     factor: float
@@ -56,14 +59,14 @@ def consensus_rate(schedule: Topology | Schedule, round: int | None = None, epoc
         kind = "period" if schedule.period > 1 else "graph"
         rate = Rate(period_factor(schedule, epoch) ** (1 / schedule.period), kind)
     elif getattr(schedule, "random", False):
-        found = second_moment(schedule)
-        rate = Rate(math.sqrt(max(0.0, found.value)), "second moment", found)
+        kind, found = "second moment", second_moment(schedule)
+        rate = Rate(math.sqrt(max(0.0, found.value)), kind, found)
     else:
         kind = "graph of this epoch" if len(looked_at(schedule, epoch)) == 1 else f"first {SAMPLED} rounds"
         rate = Rate(first_factor(schedule, epoch), kind)
-    if rate.factor > 0:
+    if rate.factor > 0 and not kind.startswith("first"):
         return rate
-    cap = schedule.period or SAMPLED
+    cap = FOLLOWED if schedule.period is None else min(schedule.period, LONGEST)
     return rate._replace(decay=tuple(simulate(schedule, EXACT, cap, epoch=epoch)[1:].tolist()))
 
 
@@ -71,7 +74,8 @@ def rounds_to_consensus(rate: Rate, epsilon: float = 1e-3) -> float:
     r"""Rounds until the disagreement is below epsilon of what it was: `ln(epsilon)/ln(factor)`, rounded up.
 
     Returns:
-        Where the average becomes exact, the rounds that random values took; infinity where the factor is 1.
+        Where the decay is told, the rounds that random values took; infinity where they did not come to it, or the
+        factor is 1.
 
     Raises:
         ValueError: epsilon is not between 0 and 1.
@@ -81,8 +85,9 @@ def rounds_to_consensus(rate: Rate, epsilon: float = 1e-3) -> float:
         7
     """
     check_epsilon(epsilon)
-    if rate.factor == 0:
-        return sum(error > epsilon for error in rate.decay[:-1]) + bool(rate.decay)
+    if rate.factor == 0 or rate.decay:
+        never = math.inf if rate.factor else len(rate.decay)
+        return next((rounds for rounds, error in enumerate(rate.decay, 1) if error <= epsilon), never)
     if rate.factor >= 1 - 1e-15:
         return math.inf
     # A whole number is not rounded up for its last bit.

@@ -21,7 +21,7 @@ from hvd_gossip.specification import label
 CHECKED = 4_096
 """Up to so many replicas the graph is drawn again until it is connected; above, that would cost a rank too much."""
 ATTEMPTS = 100
-PAIRS = 50
+PAIRS = 25
 """Looking at so many pairs counts as much as one weight of a W that is looked at as a whole."""
 BLOCK = 1 << 22
 """Pairs looked at at once when the whole matrix is built."""

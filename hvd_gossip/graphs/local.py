@@ -57,6 +57,12 @@ class LocalTopology(SymmetricTopology):
     def entries(self) -> int:
         return self.n * (self._neighbours(np.zeros(1, dtype=np.int64))[0].shape[1] + 1)
 
+    def degrees(self) -> tuple[np.ndarray, np.ndarray]:
+        sources, weights, _ = self._rows(np.arange(self.n))
+        heard = np.sort(np.where(weights > 0, sources, -1), axis=1)
+        distinct = (np.diff(heard, axis=1, prepend=-1) != 0).sum(axis=1)
+        return distinct, distinct
+
     def matrix(self) -> sp.csr_array:
         ranks = np.arange(self.n)
         sources, weights, rest = self._rows(ranks)

@@ -11,6 +11,7 @@ from itertools import combinations
 import networkx as nx
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg import eigh
 from scipy.optimize import linprog, minimize_scalar
 
 from hvd_gossip.graphs.local import LocalTopology
@@ -155,9 +156,11 @@ def connect_most(laplacians: list[np.ndarray], total: float) -> np.ndarray:
 def cuts_at(laplacians: np.ndarray, probabilities: np.ndarray) -> tuple[float, np.ndarray]:
     """`lambda_2` there, and rows `(-v^T L_j v …, 1)` of the lowest eigenvectors v and of mixtures of equal ones."""
     # The even vector, of eigenvalue 0, is moved out of the way: where groups are separate it would mix with others.
-    values, vectors = np.linalg.eigh(np.tensordot(probabilities, laplacians, 1) + 2.0 * len(laplacians))
-    low = vectors[:, : min(LOWEST, len(vectors) - 1)].T
-    equal = low[values[: len(low)] <= values[0] * (1 + 1e-3) + 1e-9]
+    shifted = np.tensordot(probabilities, laplacians, 1) + 2.0 * len(laplacians)
+    lowest = (0, min(LOWEST, len(shifted) - 1) - 1)
+    values, vectors = eigh(shifted, subset_by_index=lowest, overwrite_a=True, check_finite=False)
+    low = vectors.T
+    equal = low[values <= values[0] * (1 + 1e-3) + 1e-9]
     pairs = [(one + sign * other) / np.sqrt(2) for one, other in combinations(equal, 2) for sign in (-1, 1)]
     directions = np.array([*low, *pairs])
     bends = np.einsum("vi,jik,vk->vj", directions, laplacians, directions, optimize=True)

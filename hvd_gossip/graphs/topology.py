@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 MOST_REPLICAS = 2**31 - 1
 """MPI numbers ranks with 32 bits."""
-MOST_WEIGHTS = 50_000_000
+MOST_WEIGHTS = 20_000_000
 """A W with more weights is not looked at as a whole."""
 
 
@@ -132,13 +132,14 @@ class Topology(ABC):
 
     def entries(self) -> int:
         """How many weights W has at most, found without building it."""
-        return int(self.degrees()[0].sum()) + self.n
+        rows = (self.row(rank) for rank in range(self.n))
+        return sum(len(row.sources) + 1 for row in rows)
 
     def whole(self) -> sp.csr_array:
         """`matrix()`, unless it is too large to be looked at as a whole.
 
         Raises:
-            ValueError: it has more than 50,000,000 weights.
+            ValueError: it has more than 20,000,000 weights.
         """
         if (size := self.entries()) > MOST_WEIGHTS:
             raise ValueError(
@@ -165,7 +166,7 @@ class Topology(ABC):
 
     def degrees(self) -> tuple[np.ndarray, np.ndarray]:
         """How many others each rank hears, and how many hear it: two int64 arrays of shape [n]."""
-        matrix = self.matrix().tocoo()
+        matrix = self.whole().tocoo()
         rows, columns = (axis[matrix.row != matrix.col] for axis in matrix.coords)
         return np.bincount(rows, minlength=self.n), np.bincount(columns, minlength=self.n)
 

@@ -130,16 +130,26 @@ class Reweighted(Topology):
 
     @property
     def symmetric(self) -> bool:
-        return (self.base.symmetric and (self.rule != "uniform" or self._regular())) or super().symmetric
+        if not self.base.symmetric:
+            return super().symmetric
+        return self.rule != "uniform" or self._even()
 
     @property
     def doubly_stochastic(self) -> bool:
-        return self.symmetric or super().doubly_stochastic
+        # With uniform weights pi is in proportion to the degrees plus 1 wherever edges have both directions.
+        return self.symmetric if self.base.symmetric else super().doubly_stochastic
 
-    def _regular(self) -> bool:
-        """Whether all hear as many; the first few tell it of most graphs whose replicas do not."""
-        few = self.base.degrees_of(np.arange(min(self.n, GLANCE)))
-        return bool((few == few[0]).all()) and len(np.unique(self.base.degrees()[0])) == 1
+    def _even(self) -> bool:
+        """Whether all hear replicas of their own degree only; the first few tell it of most graphs in which not."""
+        for rank in range(min(self.n, GLANCE)):
+            sources = self.base.row(rank).sources
+            if (self.base.degrees_of(sources) != len(sources)).any():
+                return False
+        degrees = self.base.degrees()[0]
+        if (degrees == degrees[0]).all():
+            return True
+        edges = self.whole().tocoo()
+        return bool((degrees[edges.row] == degrees[edges.col]).all())
 
 
 def one_way(topology: Topology) -> tuple[int, int] | None:

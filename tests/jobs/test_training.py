@@ -228,3 +228,34 @@ def test_what_a_graph_does_to_the_mean_is_told_once(train, tmp_path):
     assert job.status == 0, job.text
     assert job.text.count("W is not doubly stochastic") == 1
     assert "replica 0 counts 0.4 and" in job.text
+
+
+def test_a_run_is_not_resumed_with_other_edges_in_its_file(train, tmp_path):
+    edges, run = tmp_path / "own.edges", tmp_path / "run"
+    edges.write_text("0 1 0.5")
+    options = ["--graph", f"file:{edges}", "--run", str(run)]
+    assert train(2, *options, "--epochs", "1").status == 0
+    edges.write_text("0 1 0.4")
+    job = train(2, *options, "--epochs", "1")
+    assert job.status == 2
+    assert "is of another run or epoch (edges and weights does not fit)" in job.err
+    edges.write_text("0 1 0.5")
+    assert train(2, *options, "--epochs", "1").status == 0
+
+
+@pytest.mark.parametrize("other", ["0 1 0.25\n1 2 0.25", "0 1 0.5\n0 2 0.25"], ids=["weights", "edges"])
+def test_ranks_that_read_different_files_are_told_once(run, tmp_path, other):
+    """As where each node has a file of its own under one name."""
+    for rank in range(3):
+        (tmp_path / str(rank)).mkdir()
+        (tmp_path / str(rank) / "own.edges").write_text(other if rank == 2 else "0 1 0.5\n1 2 0.25")
+    code = (
+        "import os, sys; from hvd_gossip.comm import launcher; from hvd_gossip.cli import main; "
+        f"os.chdir(os.path.join({str(tmp_path)!r}, str(launcher.told(launcher.RANK)[1]))); "
+        f"main(['train', '--graph', 'file:own.edges', '--epochs', '1', '--run', {str(tmp_path / 'run')!r}])"
+    )
+    job = run(3, sys.executable, "-c", code)
+    assert job.status == 2
+    assert job.err.count("hvd-gossip: error:") == 1
+    assert "what its edges and weights come to differs between ranks: rank 0 has" in job.err
+    assert "Traceback" not in job.err

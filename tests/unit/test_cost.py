@@ -153,3 +153,29 @@ def test_wrong_links_are_told(text: str, message: str) -> None:
 def test_wrong_nodes_are_told(ranks: Any) -> None:
     with pytest.raises(ValueError, match="got ranks_per_node = .*, expected an integer of at least 1"):
         Machine(ranks)
+
+
+@pytest.mark.parametrize(
+    ("n", "per_node", "inner", "outer"),
+    [(8, 5, 3, 1), (1008, 6, 3, 8), (8, 8, 3, 0), (8, 1, 0, 3), (5, 2, 1, 2), (3, 100, 2, 0), (1, 4, 0, 0)],
+)
+def test_a_tree_goes_through_the_nodes_and_then_between_them(n: int, per_node: int, inner: int, outer: int) -> None:
+    machine = Machine(per_node, inside=Link(0, 10.0), between=Link(0, 1.0))
+    cost = tree_allreduce_cost(n, 1, machine, wire_bytes=1)
+    assert cost.seconds == pytest.approx(2 * (inner / 10 + outer))
+    assert cost.messages == inner + outer
+
+
+@pytest.mark.parametrize("bad", [0, -5, float("nan"), float("inf"), True, "many"])
+def test_a_message_has_a_size(bad: Any) -> None:
+    for call in (gossip_cost, schedule_cost):
+        with pytest.raises(ValueError, match="got parameters = .*expected a finite number above 0"):
+            call(ring(4), bad, Machine())
+    for allreduce in (ring_allreduce_cost, tree_allreduce_cost):
+        with pytest.raises(ValueError, match="got wire_bytes = .*expected a finite number above 0"):
+            allreduce(4, 1e6, Machine(), bad)
+
+
+def test_a_machine_has_links() -> None:
+    with pytest.raises(ValueError, match="got inside = 3, expected a Link"):
+        Machine(2, inside=3)  # type: ignore[arg-type]

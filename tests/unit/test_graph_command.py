@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,20 @@ def test_pictures_of_few_and_of_many_replicas(tmp_path: Path, n: int) -> None:
         (["graph", "ring", "-n", "8", "--round", "-1"], ['"round"']),
         (["plan", "-n", "8", "--link", "network:latency=1"], ["unknown link 'network'"]),
         (["plan", "hypercube", "-n", "6"], ["expected a power of two: 4 or 8"]),
+        (["graph", "ring", "-n", "100000000000000000000"], ["expected 1 to 10,000,000 replicas"]),
+        (["graph", "alternating", "-n", "100000"], ["graph 'alternating", "at most 20,000,000 are looked at"]),
+        (["graph", "erdos_renyi", "-n", "100000"], ["at most 20,000,000 are looked at"]),
+        (["plan", "base_k:k=99999", "-n", "100000"], ["graph 'base_k:k=99999", "at most 20,000,000 are looked at"]),
+        (["graph", "ring", "torus", "-n", "1", "--plot", "one.png"], ["a replica alone has nobody to agree with"]),
+        (["plan", "-n", "1", "--plot", "one.png"], ["there is no picture to draw"]),
+        (["graph", "ring", "-n", "8", "--plot", "."], ["expected a name that ends in .png"]),
+        (["plan", "-n", "8", "--link", "between"], ["expected between:latency=…"]),
+        (["plan", "-n", "8", "--link", "inside:latency=1", "--link", "inside:overhead=1"], ["'inside' twice"]),
+        (["plan", "-n", "8", "--parameters", "inf"], ["got parameters = inf"]),
+        (["graph", "ring", "-n", "8", "--wire-bytes", "inf"], ["got wire_bytes = inf"]),
+        (["graph", "file:/dev/zero", "-n", "8"], ["/dev/zero is no regular file"]),
+        (["graph", "torus:shape=2x4,dimensions=2", "-n", "8"], ["a shape tells the dimensions"]),
+        (["graph", "random_ring:weights=fastest", "-n", "8"], ["solve a program in every round"]),
     ],
 )
 def test_mistakes_are_told_with_status_2(capsys: pytest.CaptureFixture, argv: list[str], texts: list[str]) -> None:
@@ -169,3 +184,25 @@ def test_mistakes_are_told_with_status_2(capsys: pytest.CaptureFixture, argv: li
 
 def test_a_mistake_names_the_graph_once(capsys: pytest.CaptureFixture) -> None:
     assert refused(capsys, "graph", "hypercube", "-n", "6").count("hypercube'") == 1
+
+
+def test_a_plan_as_json_holds_what_the_table_tells(capsys: pytest.CaptureFixture) -> None:
+    out, _ = shown(capsys, "plan", "-n", "8", "ring", "star", "star:weights=uniform", "--json")
+    found = json.loads(out)
+    assert (found["n"], found["epsilon"], found["left_out"]) == (8, 1e-3, {})
+    seconds = [one["seconds"] for one in found["choices"]]
+    assert seconds == sorted(seconds)
+    assert all(one["seconds"] == pytest.approx(one["rounds"] * one["seconds_per_step"]) for one in found["choices"])
+    drifting = [one["graph"] for one in found["choices"] if "does not keep the mean" in one["why"]]
+    assert drifting == ["star:weights=uniform"]
+
+
+def test_what_is_not_known_after_many_rounds_is_not_called_never(capsys: pytest.CaptureFixture) -> None:
+    out, _ = shown(capsys, "graph", "ada:k0=20,gamma=1,by=round", "-n", "96")
+    assert "> 1,000" in out
+    assert "never" not in out
+
+
+def test_a_pipe_is_no_file_of_edges(capsys: pytest.CaptureFixture, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert "pipe is no regular file" in refused(capsys, "graph", f"file:{tmp_path / 'pipe'}", "-n", "4")

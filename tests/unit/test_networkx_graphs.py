@@ -218,3 +218,9 @@ def test_a_missing_or_binary_file_is_told(tmp_path: Path) -> None:
     for name in ("nowhere", "binary"):
         with pytest.raises(ValueError, match="the file cannot be read"):
             schedule(f"file:{tmp_path / name}", 2)
+
+
+def test_a_byte_order_mark_is_no_edge(tmp_path: Path) -> None:
+    path = tmp_path / "marked.edges"
+    path.write_bytes(b"\xef\xbb\xbf0 1\r\n1 2\r\n")
+    assert schedule(f"file:{path}", 3)(0).row(1).sources.tolist() == [0, 2]

@@ -248,3 +248,26 @@ def test_a_round_can_take_replicas_further_apart() -> None:
     topology = MatrixTopology("own", W)
     assert contraction(topology) == pytest.approx(math.sqrt(3))
     assert spectral_gap(topology) == 1
+
+
+@pytest.mark.parametrize("n", [3, 40, 200, 2_000])
+def test_a_directed_path_has_the_eigenvalues_of_its_diagonal(n: int) -> None:
+    """All but one are 1/2, of one eigenvector: as a whole the matrix would have them rounded far away."""
+    matrix = sp.lil_array((n, n))
+    matrix.setdiag(0.5)
+    matrix.setdiag(0.5, k=-1)
+    matrix[0, 0] = 1.0
+    assert spectral_gap(MatrixTopology("path", matrix)) == 0.5
+
+
+@pytest.mark.parametrize("n", [4, 60, 900])
+def test_groups_that_hear_one_way_have_the_eigenvalues_of_each(n: int) -> None:
+    """A ring that hears nobody else, and a directed ring of which one replica hears it."""
+    near, far = ring(n).matrix(), ring(n, directed=True).matrix()
+    joint = sp.lil_array((n, n))
+    joint[0, 0] = 0.25
+    scale = sp.diags_array(np.where(np.arange(n) == 0, 0.75, 1.0))
+    whole = sp.block_array([[near, None], [joint, scale @ far]])
+    others = np.linalg.eigvals((scale @ far).toarray())
+    expected = max(second_modulus(ring(n)), float(np.abs(others).max()))
+    assert 1 - spectral_gap(MatrixTopology("two", whole)) == pytest.approx(expected, abs=1e-8)

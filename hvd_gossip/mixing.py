@@ -29,6 +29,18 @@ class Traffic:
     seconds: float = 0.0
 
 
+class Settling(Protocol):
+    """Parameters that may be moved: buffers with two places each, between which `turn` changes."""
+
+    buffers: list[Tensor]
+
+    @property
+    def kinds(self) -> list[tuple[torch.dtype, int]]: ...
+    def settle(self, places: Sequence[tuple[Tensor, Tensor]]) -> None: ...
+    def turn(self) -> None: ...
+    def other(self) -> Sequence[Tensor]: ...
+
+
 class Mixer(Protocol):
     """Averaging with the neighbours of the current round.
 
@@ -45,6 +57,9 @@ class Mixer(Protocol):
 
     def mix(self, buffers: Buffers) -> None:
         """`x <- W(t) x` in place, for each buffer; sums in float32 or better, rounded once."""
+
+    def settle(self, parameters: Settling) -> None:
+        """Move parameters to where they are mixed at the least cost, before they are mixed for the first time."""
 
 
 def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -75,6 +90,9 @@ class MatrixMixer:
         topology = self.schedule(round, epoch)
         if topology is not self._topology:
             self._topology, self._matrix = topology, torch_matrix(topology)
+
+    def settle(self, parameters: Settling) -> None:
+        """There is no better place."""
 
     def mix(self, buffers: Buffers) -> None:
         for buffer in buffers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ class DistGraphs:
     Args:
         world: the ranks; every rank asks for the same topologies in the same order.
         limit: how many communicators are kept; the one unused for longest is freed first.
+        part: which neighbours of a rank the communicators have (default: all).
 
     Example:
         >>> from hvd_gossip.graphs import ring
@@ -32,11 +33,12 @@ class DistGraphs:
         True
     """
 
-    def __init__(self, world: World, limit: int = 16) -> None:
+    def __init__(self, world: World, limit: int = 16, part: Callable[[Row], Row] = lambda row: row) -> None:
         if limit < 1:
             raise ValueError(f"got limit = {limit}, expected at least 1 communicator")
         self.world = world
         self.limit = limit
+        self._part = part
         self.built = 0
         self._kept: OrderedDict[Hashable, Distgraphcomm] = OrderedDict()
         world.own(self.free)
@@ -46,7 +48,7 @@ class DistGraphs:
         if key not in self._kept:
             while len(self._kept) >= self.limit:
                 self._kept.popitem(last=False)[1].Free()
-            self._kept[key] = build(self.world, topology.row(self.world.rank), topology.name)
+            self._kept[key] = build(self.world, self._part(topology.row(self.world.rank)), topology.name)
             self.built += 1
         self._kept.move_to_end(key)
         return self._kept[key]

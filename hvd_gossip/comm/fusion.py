@@ -95,7 +95,8 @@ class FlatParameters:
         parameters: what the optimizer updates; tied ones once or several times.
 
     Attributes:
-        buffers: one contiguous vector for each dtype and device; gaps between parameters hold zeros.
+        buffers: one contiguous vector for each dtype and device; gaps between parameters hold zeros. These tensors stay
+            the same objects, their memory may change with each round.
     """
 
     def __init__(self, parameters: Sequence[Tensor]) -> None:
@@ -106,13 +107,45 @@ class FlatParameters:
             view = slot.view(self.buffers)
             view.copy_(parameter.detach())
             parameter.data = view
-        self._addresses = [parameter.data_ptr() for parameter in self.parameters]
+        self._slots, self._side = layout.slots, 0
+        self._views = [[parameter.data for parameter in self.parameters]]
+        self._remember()
+
+    def _remember(self) -> None:
+        self._addresses = [[view.data_ptr() for view in views] for views in self._views]
+
+    @property
+    def kinds(self) -> list[tuple[torch.dtype, int]]:
+        """Dtype and length of each buffer."""
+        return [(buffer.dtype, buffer.numel()) for buffer in self.buffers]
+
+    def settle(self, places: Sequence[tuple[Tensor, Tensor]]) -> None:
+        """Move the buffers to the first of two places each, between which `turn` changes."""
+        for buffer, (first, _) in zip(self.buffers, places, strict=True):
+            first.copy_(buffer)
+        homes = list(zip(*places, strict=True))
+        self._views = [[slot.view(home) for slot in self._slots] for home in homes]
+        self._homes, self._side = homes, 1
+        self._remember()
+        self.turn()
+
+    def turn(self) -> None:
+        """Let buffers and parameters be what lies in the other place."""
+        self._side = 1 - self._side
+        for buffer, home in zip(self.buffers, self._homes[self._side], strict=True):
+            buffer.data = home
+        for parameter, view in zip(self.parameters, self._views[self._side], strict=True):
+            parameter.data = view
+
+    def other(self) -> Sequence[Tensor]:
+        """The buffers' other places."""
+        return self._homes[1 - self._side]
 
     def intact(self, parameters: Sequence[Tensor]) -> bool:
         """Whether exactly these parameters still are the views: `module.to(…)` and the like replace them."""
         return len(parameters) == len(self.parameters) and all(
             one is other and one.data_ptr() == address
-            for one, other, address in zip(parameters, self.parameters, self._addresses, strict=True)
+            for one, other, address in zip(parameters, self.parameters, self._addresses[self._side], strict=True)
         )
 
 

@@ -1,22 +1,19 @@
-"""The weighted average of one flat buffer with the neighbours of a graph, by a neighborhood collective.
+"""The weighted average of one flat vector with the neighbours of a graph, chunk by chunk.
 
 `x_i <- W[i, i] x_i + sum_j W[i, j] x_j`
+
+What neighbours far away hold comes by a neighborhood collective; what near ones hold is read where it is.
 """
 
 from __future__ import annotations
 
-import math
-import os
-import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from hvd_gossip.comm import mpi as MPI
-from hvd_gossip.comm.world import ranks_text
+from hvd_gossip.comm import mpi as MPI, watchdog
 from hvd_gossip.graphs import Row
 from hvd_gossip.mixing import accumulation_dtype
 
@@ -26,17 +23,14 @@ if TYPE_CHECKING:
 CHUNK_BYTES = 1 << 20
 """Bytes exchanged in one call: received rows are still in cache when they are added, and counts stay far below 2^31."""
 
-STALL_SECONDS = float(os.environ.get("HVD_GOSSIP_STALL_SECONDS", "60"))
-"""Seconds after which a rank that waits says for whom."""
-
 
 class NeighborAverage:
-    """Averages buffers chunk by chunk; the next chunk travels while the last one is added.
+    """Averages vectors; the next chunk travels while the last one is added.
 
     Args:
         chunk_bytes: at most so many bytes go to one neighbour in one call.
 
-    Memory: two chunks for each neighbour that is heard, whatever the size of the buffer.
+    Memory: two chunks for each neighbour that is heard by messages, whatever the size of the vector.
     """
 
     def __init__(self, chunk_bytes: int = CHUNK_BYTES) -> None:
@@ -45,13 +39,25 @@ class NeighborAverage:
         self.chunk_bytes = chunk_bytes
         self._received: dict[int, Tensor] = {}
 
-    def __call__(self, graph: Distgraphcomm, row: Row, buffer: Tensor) -> int:
-        """`x <- W x` in place for this rank's row; returns how many messages each neighbour was sent.
+    def __call__(
+        self,
+        graph: Distgraphcomm | None,
+        row: Row,
+        buffer: Tensor,
+        out: Tensor | None = None,
+        near: Mapping[int, Tensor] | None = None,
+        whom: Callable[[], str] = lambda: "its neighbours",
+    ) -> int:
+        """`out <- W x` for this rank's row; returns how many messages each far neighbour was sent.
 
         Args:
-            graph: the communicator whose neighbours are those of `row`, in the same order.
+            graph: the communicator whose neighbours are those of `row` that are not near, in the same order; None where
+                there is none on any rank.
             row: weights of this rank.
-            buffer: one-dimensional, contiguous, any floating or complex dtype; sums are taken in float32 or better.
+            buffer: x, one-dimensional, contiguous, any floating or complex dtype; sums are taken in float32 or better.
+            out: where the result goes, another vector like x (default: x itself).
+            near: what near neighbours hold, by rank.
+            whom: says for whom a message waits.
 
         Raises:
             ValueError: the buffer is not a contiguous vector of floating-point numbers.
@@ -59,21 +65,37 @@ class NeighborAverage:
         check_buffer(buffer)
         if buffer.is_cuda:
             staged = buffer.to("cpu")
-            messages = self(graph, row, staged)
-            buffer.copy_(staged)
+            messages = self(graph, row, staged, whom=whom)
+            (buffer if out is None else out).copy_(staged)
             return messages
-        values = torch.view_as_real(buffer).flatten() if buffer.is_complex() else buffer
-        chunks = values.split(max(1, self.chunk_bytes // values.element_size())) if values.numel() else ()
-        pending: tuple[Request, Tensor, Tensor] | None = None
+        near = near or {}
+        chunks, results = (pieces(vector, self.chunk_bytes) for vector in (buffer, buffer if out is None else out))
+        held = {rank: pieces(vector, self.chunk_bytes) for rank, vector in near.items()}
+        far = len(row.sources) - len(near)
+        for index, received in enumerate(self._travel(graph, chunks, far, whom)):
+            arrived = iter(received)
+            parts = [held[rank][index] if rank in held else next(arrived) for rank in row.sources.tolist()]
+            weighted_sum(results[index], chunks[index], row, parts)
+        return len(chunks)
+
+    def _travel(
+        self, graph: Distgraphcomm | None, chunks: Sequence[Tensor], degree: int, whom: Callable[[], str]
+    ) -> Iterator[Iterable[Tensor]]:
+        """What far neighbours hold, chunk by chunk; this rank's own chunk may then be overwritten."""
+        if graph is None:
+            yield from ((),) * len(chunks)
+            return
+        pending: tuple[Request, Tensor] | None = None
         for index, chunk in enumerate(chunks):
-            received = self._space(index % 2, len(row.sources), chunk)
+            received = self._space(index % 2, degree, chunk)
             request = graph.Ineighbor_allgather(_bytes(chunk), _bytes(received, chunk))
             if pending is not None:
-                _finish(*pending, row)
-            pending = (request, chunk, received)
+                watchdog.wait(pending[0].Test, whom)
+                yield pending[1]
+            pending = (request, received)
         if pending is not None:
-            _finish(*pending, row)
-        return len(chunks)
+            watchdog.wait(pending[0].Test, whom)
+            yield pending[1]
 
     def _space(self, half: int, degree: int, chunk: Tensor) -> Tensor:
         """Room for what `degree` neighbours send, shape [degree, len(chunk)], reused from call to call."""
@@ -81,6 +103,12 @@ class NeighborAverage:
         if half not in self._received or self._received[half].numel() < needed:
             self._received[half] = torch.empty(needed, dtype=torch.uint8)
         return self._received[half][:needed].view(chunk.dtype).view(degree, chunk.numel())
+
+
+def pieces(vector: Tensor, chunk_bytes: int) -> Sequence[Tensor]:
+    """A vector in chunks; of a complex one, real and imaginary parts in turn."""
+    values = torch.view_as_real(vector).flatten() if vector.is_complex() else vector
+    return values.split(max(1, chunk_bytes // values.element_size())) if values.numel() else ()
 
 
 def check_buffer(buffer: Tensor) -> None:
@@ -97,33 +125,34 @@ def _bytes(tensor: Tensor, per_neighbor: Tensor | None = None) -> list:
     return [tensor.detach().reshape(-1).view(torch.uint8).numpy(), count, MPI.BYTE]
 
 
-def _finish(request: Request, chunk: Tensor, received: Tensor, row: Row) -> None:
-    """Wait for the neighbours' chunks and add them with their weights, in the order of the sources."""
-    wait(request, lambda: f"one of ranks {ranks_text(sorted({*row.sources.tolist(), *row.destinations.tolist()}))}")
-    dtype = accumulation_dtype(chunk.dtype)
-    total = chunk.to(dtype).mul_(row.self_weight) if dtype != chunk.dtype else chunk.mul_(row.self_weight)
-    for weight, neighbor in zip(row.source_weights.tolist(), received, strict=True):
-        total.add_(neighbor.to(dtype), alpha=weight)
-    if total is not chunk:
-        chunk.copy_(total)
+def weighted_sum(out: Tensor, own: Tensor, row: Row, parts: Sequence[Tensor]) -> None:
+    """`out <- W[i, i] own + sum_j W[i, j] part_j`, in the order of the sources; `out` may be `own`."""
+    weights = [row.self_weight, *row.source_weights.tolist()]
+    dtype = accumulation_dtype(own.dtype)
+    total = out if dtype == own.dtype else torch.empty_like(out, dtype=dtype)
+    result = (running_mean if min(weights) >= 0 else running_sum)(total, weights, [own, *parts])
+    if result is not out:
+        out.copy_(result)
 
 
-def wait(request: Request, whom: Callable[[], str], spins: int = 50, nap: float = 5e-5, longest: float = 1e-3) -> None:
-    """Wait without stealing the core from a rank that computes: test a few times, then sleep in between.
+def running_mean(total: Tensor, weights: Sequence[float], terms: Sequence[Tensor]) -> Tensor:
+    """`t <- t + w_j/(w_0 + … + w_j) (x_j - t)`: one pass less over memory than a sum, and equal terms stay as they are.
 
-    After `STALL_SECONDS` it warns once and goes on waiting.
+    Returns `total`, or the first term where that is all.
     """
-    for _ in range(spins):
-        if request.Test():
-            return
-    begin, limit = time.monotonic(), STALL_SECONDS
-    while not request.Test():
-        time.sleep(nap)
-        nap = min(2 * nap, longest)
-        if time.monotonic() - begin > limit:
-            rank, limit = MPI.COMM_WORLD.Get_rank(), math.inf
-            sys.stderr.write(
-                f"rank {rank} has waited {time.monotonic() - begin:.0f} s for {whom()}: have all ranks the same number "
-                "of steps and the same trained parameters, or has one ended?\n"
-            )
-            sys.stderr.flush()
+    so_far, mean = weights[0], terms[0]
+    for weight, term in zip(weights[1:], terms[1:], strict=True):
+        so_far += weight
+        if so_far:
+            mean = torch.lerp(mean.to(total.dtype), term.to(total.dtype), weight / so_far, out=total)
+    if abs(so_far - 1) > 1e-12 * len(weights):
+        mean = torch.mul(mean.to(total.dtype), so_far, out=total)
+    return mean
+
+
+def running_sum(total: Tensor, weights: Sequence[float], terms: Sequence[Tensor]) -> Tensor:
+    """`t <- t + w_j x_j`, for weights of any sign, whose partial sums may be zero."""
+    torch.mul(terms[0].to(total.dtype), weights[0], out=total)
+    for weight, term in zip(weights[1:], terms[1:], strict=True):
+        total.add_(term.to(total.dtype), alpha=weight)
+    return total

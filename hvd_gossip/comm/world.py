@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hvd_gossip.comm import ending, launcher, mpi as MPI
 
@@ -37,7 +37,8 @@ class World:
         self.size: int = self.comm.Get_size()
         # Launchers may number the ranks of a node in an order of their own.
         launched = launcher.told(launcher.LOCAL_RANK)
-        self.node = self.comm.Split_type(MPI.COMM_TYPE_SHARED, key=launched[1] if launched else self.rank)
+        node = self.comm.Split_type(MPI.COMM_TYPE_SHARED, key=launched[1] if launched else self.rank)
+        self.node = cast("Intracomm", node)
         self.local_rank: int = self.node.Get_rank()
         self.local_size: int = self.node.Get_size()
         if self.covers_all and (warning := launcher.check_local_rank(self.local_rank)):

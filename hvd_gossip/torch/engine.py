@@ -70,6 +70,7 @@ class Engine:
         if len(set(self.world.comm.allgather(digest))) > 1:
             self.world.agree("the list of trained parameters (name, shape, dtype)", described)
         self.flat = FlatParameters(parameters)
+        self.mixer.settle(self.flat)
         self._gradients = None
 
     def _name(self, parameter: Tensor) -> str:

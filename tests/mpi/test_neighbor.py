@@ -9,8 +9,8 @@ from test_dist_graph import GRAPHS
 
 from hvd_gossip.comm import mixers
 from hvd_gossip.comm.dist_graph import DistGraphs
-from hvd_gossip.comm.neighbor import NeighborAverage
-from hvd_gossip.graphs import MatrixTopology, Static, exponential, ring
+from hvd_gossip.comm.neighbor import NeighborAverage, weighted_sum
+from hvd_gossip.graphs import MatrixTopology, Row, Static, exponential, ring
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64, torch.complex128]
 CHUNK = 256
@@ -47,18 +47,17 @@ def test_equals_the_dense_product(here, graph, dtype):
             assert error <= tolerance.get(dtype, 1e-6) * scale * (1 + 1e-3)
 
 
+@pytest.mark.filterwarnings("ignore:Casting complex")
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_sixteen_bits_are_summed_in_float32_and_rounded_once(here, dtype):
     topology = exponential(here.size)
     values = stacked(here.size, 4097, torch.float32).to(dtype)
-    row = topology.row(here.rank)
-    total = values[here.rank].float() * row.self_weight
-    for source, weight in zip(row.sources.tolist(), row.source_weights.tolist(), strict=True):
-        total.add_(values[source].float(), alpha=weight)
     buffer = values[here.rank].clone()
     with DistGraphs(here) as graphs:
-        NeighborAverage(1024)(graphs[topology], row, buffer)
-    assert torch.equal(buffer, total.to(dtype))
+        NeighborAverage(1024)(graphs[topology], topology.row(here.rank), buffer)
+    exact = reference(topology, values, here.rank)
+    rounding = torch.finfo(dtype).eps / 2 * exact.abs() + torch.finfo(dtype).smallest_normal
+    assert ((buffer.double() - exact).abs() <= rounding + 1e-6).all()
 
 
 def test_the_sum_over_all_ranks_stays(here):
@@ -79,6 +78,21 @@ def test_the_chunk_size_changes_no_bit(here):
             NeighborAverage(chunk)(graphs[topology], topology.row(here.rank), buffer)
             results.append(buffer)
     assert all(torch.equal(results[0], other) for other in results[1:])
+
+
+def test_weights_of_any_sign_whose_partial_sums_vanish(here):
+    terms = stacked(3, 100, torch.float64)
+    out, row = terms[0].clone(), Row(-1.0, np.array([1, 2]), np.array([1.0, 1.0]), np.array([1, 2]))
+    weighted_sum(out, terms[0], row, [terms[1], terms[2]])
+    assert torch.allclose(out, terms[1] + terms[2] - terms[0], atol=1e-14)
+
+
+@pytest.mark.parametrize("weights", [(0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (1.0, 0.0, 0.0), (0.5, 0.25, 0.25)])
+def test_replicas_that_are_equal_stay_so_to_the_last_bit(here, weights):
+    value = stacked(1, 100, torch.float32)[0]
+    out, row = value.clone(), Row(weights[0], np.array([1, 2]), np.array(weights[1:]), np.array([1, 2]))
+    weighted_sum(out, value, row, [value.clone(), value.clone()])
+    assert torch.equal(out, value)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,238 @@
+"""Parameters read where they are in shared memory: bit for bit what messages bring, on any graph."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from test_neighbor import stacked
+
+from hvd_gossip.comm import shared, watchdog
+from hvd_gossip.comm.fusion import FlatParameters
+from hvd_gossip.comm.mixers import NeighborMixer
+from hvd_gossip.graphs import MatrixTopology, Varying, ring, schedule
+from hvd_gossip.torch.engine import Engine
+
+GRAPHS = ["ring", "exponential", "star", "complete", "random_ring", "random_matching", "base_k:k=1", "od_equidyn"]
+SHAPES = [(3, 5), (1,), (0,), (4097,)]
+
+
+def parameters(rank: int, dtypes=(torch.float32,)) -> list[torch.nn.Parameter]:
+    made = []
+    for index, dtype in enumerate(dtypes):
+        for shape in SHAPES:
+            generator = torch.Generator().manual_seed(100 * rank + index)
+            made.append(torch.nn.Parameter(torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)))
+    return made
+
+
+def settled(here, text, values, **options):
+    mixer = NeighborMixer(here, schedule(text, here.size), **options)
+    flat = FlatParameters(values)
+    mixer.settle(flat)
+    return mixer, flat
+
+
+def left_files() -> list[str]:
+    """Files of this rank in /dev/shm that still have a name."""
+    return [path.name for path in Path("/dev/shm").glob(f"hvd_gossip-{os.getpid()}-*")]
+
+
+def halves(here):
+    """Ranks in nodes of two, so that some neighbours are near and others far."""
+    return here.comm.Split(here.rank // 2, here.rank)
+
+
+@pytest.mark.parametrize("text", GRAPHS)
+@pytest.mark.parametrize("near", ["all", "pairs"])
+def test_shared_memory_gives_what_messages_give_bit_for_bit(here, text, near):
+    dtypes = (torch.float32, torch.float64, torch.bfloat16)
+    node = halves(here) if near == "pairs" else None
+    ways = [settled(here, text, parameters(here.rank, dtypes), node=node, chunk_bytes=1000)]
+    ways.append(settled(here, text, parameters(here.rank, dtypes), shared_memory=False, chunk_bytes=1000))
+    for round in range(7):
+        for mixer, flat in ways:
+            mixer.begin(round, 0)
+            mixer.mix(flat.buffers)
+        for one, other in zip(ways[0][1].parameters, ways[1][1].parameters, strict=True):
+            assert torch.equal(one, other)
+    assert ways[0][0].traffic.bytes == ways[1][0].traffic.bytes
+    for mixer, _ in ways:
+        mixer.free()
+    if node is not None:
+        node.Free()
+
+
+@pytest.mark.filterwarnings("ignore:Casting complex")
+def test_it_is_the_dense_product(here):
+    values = stacked(here.size, 1001, torch.float64)
+    mixer, flat = settled(here, "exponential", [torch.nn.Parameter(values[here.rank].clone())])
+    for round in range(3):
+        mixer.begin(round, 0)
+        mixer.mix(flat.buffers)
+        values = torch.from_numpy(mixer.schedule(round).matrix().toarray()) @ values
+    assert (flat.parameters[0] - values[here.rank]).abs().max() < 1e-14
+
+
+def test_tensors_stay_the_same_objects_and_only_the_average_is_seen(here):
+    values = parameters(here.rank)
+    mixer, flat = settled(here, "ring", values)
+    buffers, addresses = list(flat.buffers), {parameter.data_ptr() for parameter in values}
+    for round in range(4):
+        mixer.begin(round, 0)
+        mixer.mix(flat.buffers)
+        assert all(one is other for one, other in zip(flat.buffers, buffers, strict=True))
+        assert all(one is other for one, other in zip(flat.parameters, values, strict=True))
+        assert flat.intact(values)
+        addresses |= {parameter.data_ptr() for parameter in values}
+        expected = values[-1].detach().sum()
+        assert flat.buffers[0].sum() == pytest.approx(float(sum(p.detach().sum() for p in values)), abs=1e-3)
+        assert torch.isfinite(expected)
+    assert here.size == 1 or len(addresses) <= 2 * len(values)
+
+
+def test_a_change_between_rounds_is_what_others_read_next(here):
+    mixer, flat = settled(here, "complete", parameters(here.rank))
+    for round in range(5):
+        with torch.no_grad():
+            for parameter in flat.parameters:
+                parameter.fill_(here.rank + round)
+        mixer.begin(round, 0)
+        mixer.mix(flat.buffers)
+        mean = (here.size - 1) / 2 + round
+        assert flat.parameters[0].detach().sub(mean).abs().max() < 1e-6
+
+
+def test_ranks_that_run_at_different_speeds_read_no_torn_values(here):
+    """Whoever is late, in any round: each round every rank holds one number everywhere."""
+    mixer, flat = settled(here, "random_matching", [torch.nn.Parameter(torch.full((50_000,), float(here.rank)))])
+    value = torch.arange(here.size, dtype=torch.float64)
+    for round in range(60):
+        if (round * 7 + here.rank) % 5 == 0:
+            os.sched_yield()
+            torch.ones(20_000).sum()
+        mixer.begin(round, 0)
+        mixer.mix(flat.buffers)
+        value = torch.from_numpy(mixer.schedule(round).matrix().toarray()) @ value
+        assert flat.parameters[0].min() == flat.parameters[0].max()
+        assert float(flat.parameters[0].detach()[0]) == pytest.approx(float(value[here.rank]), abs=1e-4)
+
+
+def test_too_little_memory_is_told_once_and_messages_go_instead(here, monkeypatch):
+    monkeypatch.setattr(shared, "FOLDER", "/nonexistent")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        mixer, flat = settled(here, "complete", parameters(here.rank))
+    told = [str(warning.message) for warning in caught]
+    told = [text for text in told if "ranks of a node send messages instead" in text]
+    assert len(told) == (1 if here.size > 1 and here.local_rank == 0 else 0)
+    mixer.begin(0, 0)
+    mixer.mix(flat.buffers)
+
+
+def test_memory_that_one_rank_cannot_have_is_used_by_none(here, monkeypatch):
+    if here.rank == here.size - 1:
+        monkeypatch.setattr(shared, "FOLDER", "/nonexistent")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mixer, flat = settled(here, "ring", parameters(here.rank))
+    mixer.begin(0, 0)
+    mixer.mix(flat.buffers)
+    assert not left_files()
+
+
+def test_no_file_is_left_and_memory_outlives_the_mixer(here):
+    mixer, flat = settled(here, "ring", parameters(here.rank))
+    assert not left_files()
+    mixer.begin(0, 0)
+    mixer.mix(flat.buffers)
+    values = flat.parameters[-1].detach().clone()
+    mixer.free()
+    del mixer
+    gc.collect()
+    assert torch.equal(flat.parameters[-1], values)
+
+
+def test_ranks_with_different_graphs_are_told_by_those_who_read(here):
+    if here.size == 1:
+        pytest.skip("one rank agrees with itself")
+    graphs = [ring(here.size), MatrixTopology("other", torch.full((here.size, here.size), 1 / here.size).numpy())]
+    made = Varying("own", here.size, lambda round, epoch: graphs[0 if round < 9 or here.rank else 1])
+    mixer = NeighborMixer(here, made)
+    flat = FlatParameters(parameters(here.rank))
+    mixer.settle(flat)
+    told = ""
+    for round in (0, 9):
+        mixer.begin(round, 0)
+        try:
+            mixer.mix(flat.buffers)
+        except ValueError as error:
+            told = str(error)
+    neighbours = set(graphs[0].row(here.rank).sources.tolist())
+    if here.rank == 0 or 0 in neighbours:
+        assert "has another graph in this round" in told
+        assert "every rank must be given the same graph" in told
+
+
+def test_5000_rounds_on_new_graphs_hold_no_more_memory(here):
+    mixer, flat = settled(here, "random_ring", [torch.nn.Parameter(torch.ones(10))])
+    grown = []
+    for round in range(5_000):
+        mixer.begin(round, 0)
+        mixer.mix(flat.buffers)
+        if round in (999, 4_999):
+            grown.append(int(Path("/proc/self/statm").read_text().split()[1]) * 4096)
+    assert grown[1] - grown[0] < 2_000_000
+    assert mixer.graphs.built == 0
+
+
+def test_the_environment_turns_it_off_and_nonsense_is_refused(here, monkeypatch):
+    monkeypatch.setenv("HVD_GOSSIP_SHARED_MEMORY", "0")
+    mixer, flat = settled(here, "ring", parameters(here.rank))
+    address = flat.parameters[0].data_ptr()
+    mixer.begin(0, 0)
+    mixer.mix(flat.buffers)
+    assert flat.parameters[0].data_ptr() == address
+    monkeypatch.setenv("HVD_GOSSIP_SHARED_MEMORY", "maybe")
+    with pytest.raises(ValueError, match="got HVD_GOSSIP_SHARED_MEMORY = 'maybe': expected 1, or 0"):
+        settled(here, "ring", parameters(here.rank))
+
+
+def test_a_rank_that_waits_says_for_which_rank_round_and_graph(here, monkeypatch, capfd):
+    monkeypatch.setattr(watchdog, "STALL_SECONDS", 0.2)
+    if here.size == 1:
+        pytest.skip("one rank waits for nobody")
+    mixer, flat = settled(here, "complete", parameters(here.rank))
+    late = here.size - 1
+    if here.rank == late:
+        time.sleep(1.0)
+    mixer.begin(3, 0)
+    mixer.mix(flat.buffers)
+    told = capfd.readouterr().err
+    assert (f"for rank {late} in round 3 of graph 'complete'" in told) == (here.rank != late)
+
+
+def test_parameters_that_come_later_are_settled_anew(here):
+    class Update:
+        uses_gradient = uses_unmixed_point = False
+
+        def init(self, x):
+            return None
+
+        def step(self, x, update, mixer, state):
+            update()
+            mixer.mix(x)
+
+    first, second = (torch.nn.Parameter(torch.full((1000,), float(here.rank))) for _ in range(2))
+    optimizer = torch.optim.SGD([first], lr=0.0)
+    engine = Engine(optimizer, Update(), NeighborMixer(here, schedule("complete", here.size)), here, {})
+    engine.step(lambda: None)
+    optimizer.add_param_group({"params": [second]})
+    engine.step(lambda: None)
+    for parameter in (first, second):
+        assert parameter.detach().sub((here.size - 1) / 2).abs().max() < 1e-6

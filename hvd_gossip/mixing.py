@@ -6,7 +6,9 @@ Over MPI a mixer holds one row and x is this rank's flat buffer; here, for the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -28,6 +30,15 @@ class Traffic:
     messages: int = 0
     seconds: float = 0.0
 
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Count the seconds spent inside."""
+        begin = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds += time.perf_counter() - begin
+
 
 class Settling(Protocol):
     """Parameters that may be moved: buffers with two places each, between which `turn` changes."""
@@ -38,6 +49,7 @@ class Settling(Protocol):
     def kinds(self) -> list[tuple[torch.dtype, int]]: ...
     def settle(self, places: Sequence[tuple[Tensor, Tensor]]) -> None: ...
     def turn(self) -> None: ...
+    def current(self) -> Sequence[Tensor]: ...
     def other(self) -> Sequence[Tensor]: ...
 
 
@@ -58,8 +70,11 @@ class Mixer(Protocol):
     def mix(self, buffers: Buffers) -> None:
         """`x <- W(t) x` in place, for each buffer; sums in float32 or better, rounded once."""
 
-    def settle(self, parameters: Settling) -> None:
-        """Move parameters to where they are mixed at the least cost, before they are mixed for the first time."""
+    def start(self, buffers: Buffers) -> None:
+        """Let `mix` of these buffers go on from now: until it is called they may be read, but not be changed."""
+
+    def settle(self, parameters: Settling, overlap: bool = False) -> None:
+        """Move parameters to where they are mixed at the least cost; `start` goes ahead only with `overlap`."""
 
 
 def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -67,10 +82,30 @@ def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
+def wire_dtype(dtype: torch.dtype, wire: torch.dtype | None) -> torch.dtype:
+    """The dtype in which values of `dtype` travel: the wire format, where that is shorter."""
+    real = dtype.to_real()
+    return wire if wire is not None and wire.itemsize < real.itemsize else real
+
+
+def rounded(values: Tensor, wire: torch.dtype) -> Tensor:
+    """Values as neighbours see them; what is too large for float16 becomes its largest number, not infinity."""
+    if wire == values.dtype:
+        return values
+    if wire == torch.float16:
+        limit = torch.finfo(wire).max
+        values = values.clamp(-limit, limit)
+    return values.to(wire)
+
+
 class MatrixMixer:
     """All replicas in one process: buffers are `[n, d]` and mixing is a sparse matrix product.
 
-    `x <- W(t) x`, with W(t) of the schedule.
+    `x <- W(t) x`, with W(t) of the schedule, or `x <- x + (W(t) - I) Q(x)` where values are rounded on the wire.
+
+    Args:
+        schedule: round -> graph.
+        wire: to what values are rounded that neighbours see: torch.bfloat16, torch.float16, or None for not at all.
 
     Example:
         >>> from hvd_gossip.graphs import schedule
@@ -79,9 +114,10 @@ class MatrixMixer:
         [0.5, 0.5]
     """
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule, wire: torch.dtype | None = None) -> None:
         self.schedule = schedule
         self.size = schedule.n
+        self._wire = wire
         self.traffic = Traffic()
         self._topology: Topology | None = None
         self._matrix = torch.empty(0)
@@ -91,13 +127,21 @@ class MatrixMixer:
         if topology is not self._topology:
             self._topology, self._matrix = topology, torch_matrix(topology)
 
-    def settle(self, parameters: Settling) -> None:
+    def settle(self, parameters: Settling, overlap: bool = False) -> None:
         """There is no better place."""
+
+    def start(self, buffers: Buffers) -> None:
+        """Nothing goes on ahead of `mix`."""
 
     def mix(self, buffers: Buffers) -> None:
         for buffer in buffers:
-            dtype = accumulation_dtype(buffer.dtype)
-            buffer.copy_(self._matrix.to(buffer.device, dtype) @ buffer.to(dtype))
+            dtype, wire = accumulation_dtype(buffer.dtype), wire_dtype(buffer.dtype, self._wire)
+            matrix = self._matrix.to(buffer.device, dtype)
+            if wire == buffer.dtype:
+                buffer.copy_(matrix @ buffer.to(dtype))
+            else:
+                seen = rounded(buffer, wire).to(dtype)
+                buffer.copy_(buffer.to(dtype) + (matrix @ seen - seen))
 
 
 def torch_matrix(topology: Topology) -> Tensor:

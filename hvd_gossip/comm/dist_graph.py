@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hvd_gossip.comm import mpi as MPI
-from hvd_gossip.comm.world import World
+from hvd_gossip.comm.world import World, raise_together
 from hvd_gossip.graphs import Row, Topology
 from hvd_gossip.graphs.seeds import hash64
 
 if TYPE_CHECKING:
-    from mpi4py.MPI import Distgraphcomm
+    from mpi4py.MPI import Distgraphcomm, Intracomm
 
 
 class DistGraphs:
@@ -38,6 +38,8 @@ class DistGraphs:
             raise ValueError(f"got limit = {limit}, expected at least 1 communicator")
         self.world = world
         self.limit = limit
+        # Graphs may be made in the background, when the world's own communicator is in use.
+        self._comm = world.comm.Dup()
         self._part = part
         self.built = 0
         self._kept: OrderedDict[Hashable, Distgraphcomm] = OrderedDict()
@@ -48,7 +50,8 @@ class DistGraphs:
         if key not in self._kept:
             while len(self._kept) >= self.limit:
                 self._kept.popitem(last=False)[1].Free()
-            self._kept[key] = build(self.world, self._part(topology.row(self.world.rank)), topology.name)
+            row = self._part(topology.row(self.world.rank))
+            self._kept[key] = build(self._comm, row, topology.name)
             self.built += 1
         self._kept.move_to_end(key)
         return self._kept[key]
@@ -57,6 +60,8 @@ class DistGraphs:
         """Free every communicator; calling it again does nothing."""
         while self._kept:
             self._kept.popitem()[1].Free()
+        if self._comm != MPI.COMM_NULL:
+            self._comm.Free()
 
     def __enter__(self) -> DistGraphs:
         return self
@@ -67,20 +72,20 @@ class DistGraphs:
         self.free()
 
 
-def build(world: World, row: Row, name: str) -> Distgraphcomm:
+def build(comm: Intracomm, row: Row, name: str) -> Distgraphcomm:
     """Make the communicator of the graph in which this rank has this row.
 
     Raises:
         ValueError: on every rank, when one rank lists an edge that the rank at its other end does not.
     """
-    check_edges(world, row, name)
+    check_edges(comm, row, name)
     # MPI's edge weights are integers: W stays in Python and the communicator knows neighbours only.
-    return world.comm.Create_dist_graph_adjacent(
+    return comm.Create_dist_graph_adjacent(
         row.sources.tolist(), row.destinations.tolist(), MPI.UNWEIGHTED, MPI.UNWEIGHTED, reorder=False
     )
 
 
-def check_edges(world: World, row: Row, name: str) -> None:
+def check_edges(comm: Intracomm, row: Row, name: str) -> None:
     """Refuse, on every rank, a graph whose rows and columns do not agree: its exchange would never end.
 
     The sum over all ranks of a 64-bit hash of every edge sent, less that of every edge expected, is zero when they
@@ -89,18 +94,19 @@ def check_edges(world: World, row: Row, name: str) -> None:
     Raises:
         ValueError: names the edge, which end lists it and which does not.
     """
-    outside = [rank for rank in (*row.sources, *row.destinations) if not 0 <= rank < world.size]
+    own, size = comm.Get_rank(), comm.Get_size()
+    outside = [rank for rank in (*row.sources, *row.destinations) if not 0 <= rank < size]
     if outside:
-        balance, error = np.ones(1, np.uint64), f"graph {name!r}: neighbour {outside[0]} is no rank of {world.size}"
+        balance, error = np.ones(1, np.uint64), f"graph {name!r}: neighbour {outside[0]} is no rank of {size}"
     else:
-        sent = edge_hash(np.full(len(row.destinations), world.rank), row.destinations)
-        expected = edge_hash(row.sources, np.full(len(row.sources), world.rank))
+        sent = edge_hash(np.full(len(row.destinations), own), row.destinations)
+        expected = edge_hash(row.sources, np.full(len(row.sources), own))
         balance, error = np.subtract([sent.sum()], [expected.sum()], dtype=np.uint64), None
     # The second number keeps ranks from cancelling each other out by their own errors.
     total = np.concatenate([balance, np.array([error is not None], np.uint64)])
-    world.comm.Allreduce(MPI.IN_PLACE, total, op=MPI.SUM)
+    comm.Allreduce(MPI.IN_PLACE, total, op=MPI.SUM)
     if total.any():
-        raise_edge(world, row, name, error)
+        raise_edge(comm, row, name, error)
 
 
 def edge_hash(sources: np.ndarray, destinations: np.ndarray) -> np.ndarray:
@@ -108,10 +114,10 @@ def edge_hash(sources: np.ndarray, destinations: np.ndarray) -> np.ndarray:
     return hash64(sources.astype(np.uint64) << np.uint64(32) | destinations.astype(np.uint64))
 
 
-def raise_edge(world: World, row: Row, name: str, error: str | None) -> None:
+def raise_edge(comm: Intracomm, row: Row, name: str, error: str | None) -> None:
     """Gather all edges and raise on every rank, naming the first edge that only one end lists."""
-    world.raise_together(error)
-    rows = world.comm.allgather((row.sources.tolist(), row.destinations.tolist()))
+    raise_together(comm, error)
+    rows = comm.allgather((row.sources.tolist(), row.destinations.tolist()))
     sent = {(rank, to) for rank, (_, destinations) in enumerate(rows) for to in destinations}
     expected = {(of, rank) for rank, (sources, _) in enumerate(rows) for of in sources}
     for source, destination in sorted(sent ^ expected):

@@ -137,6 +137,10 @@ class FlatParameters:
         for parameter, view in zip(self.parameters, self._views[self._side], strict=True):
             parameter.data = view
 
+    def current(self) -> Sequence[Tensor]:
+        """Where the buffers are."""
+        return self._homes[self._side]
+
     def other(self) -> Sequence[Tensor]:
         """The buffers' other places."""
         return self._homes[1 - self._side]

@@ -7,18 +7,18 @@ What neighbours far away hold comes by a neighborhood collective; what near ones
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from hvd_gossip.comm import mpi as MPI, watchdog
+from hvd_gossip.comm.messages import Messages
 from hvd_gossip.graphs import Row
-from hvd_gossip.mixing import accumulation_dtype
+from hvd_gossip.mixing import accumulation_dtype, rounded, wire_dtype
 
 if TYPE_CHECKING:
-    from mpi4py.MPI import Distgraphcomm, Request
+    from mpi4py.MPI import Distgraphcomm
 
 CHUNK_BYTES = 1 << 20
 """Bytes exchanged in one call: received rows are still in cache when they are added, and counts stay far below 2^31."""
@@ -29,15 +29,16 @@ class NeighborAverage:
 
     Args:
         chunk_bytes: at most so many bytes go to one neighbour in one call.
+        wire: to what values are rounded that neighbours see, or None for not at all.
 
     Memory: two chunks for each neighbour that is heard by messages, whatever the size of the vector.
     """
 
-    def __init__(self, chunk_bytes: int = CHUNK_BYTES) -> None:
+    def __init__(self, chunk_bytes: int = CHUNK_BYTES, wire: torch.dtype | None = None) -> None:
         if chunk_bytes < 16:
             raise ValueError(f"got chunk_bytes = {chunk_bytes}, expected at least 16 (one complex number)")
-        self.chunk_bytes = chunk_bytes
-        self._received: dict[int, Tensor] = {}
+        self.chunk_bytes, self._wire = chunk_bytes, wire
+        self._messages = Messages()
 
     def __call__(
         self,
@@ -69,46 +70,28 @@ class NeighborAverage:
             (buffer if out is None else out).copy_(staged)
             return messages
         near = near or {}
-        chunks, results = (pieces(vector, self.chunk_bytes) for vector in (buffer, buffer if out is None else out))
-        held = {rank: pieces(vector, self.chunk_bytes) for rank, vector in near.items()}
+        wire = wire_dtype(buffer.dtype, self._wire)
+        length = max(1, self.chunk_bytes // wire.itemsize)
+        chunks, results = (pieces(vector, length) for vector in (buffer, buffer if out is None else out))
+        held = {rank: pieces(vector, length) for rank, vector in near.items()}
         far = len(row.sources) - len(near)
-        for index, received in enumerate(self._travel(graph, chunks, far, whom)):
+        arrivals: Iterable[Iterable[Tensor]] = ((),) * len(chunks)
+        if graph:
+            arrivals = self._messages(graph, far, chunks, wire, whom)
+        for index, received in enumerate(arrivals):
             arrived = iter(received)
-            parts = [held[rank][index] if rank in held else next(arrived) for rank in row.sources.tolist()]
-            weighted_sum(results[index], chunks[index], row, parts)
+            parts = [
+                rounded(held[rank][index], wire) if rank in held else next(arrived) for rank in row.sources.tolist()
+            ]
+            combine = weighted_sum if wire == chunks[index].dtype else weighted_differences
+            combine(results[index], chunks[index], row, parts)
         return len(chunks)
 
-    def _travel(
-        self, graph: Distgraphcomm | None, chunks: Sequence[Tensor], degree: int, whom: Callable[[], str]
-    ) -> Iterator[Iterable[Tensor]]:
-        """What far neighbours hold, chunk by chunk; this rank's own chunk may then be overwritten."""
-        if graph is None:
-            yield from ((),) * len(chunks)
-            return
-        pending: tuple[Request, Tensor] | None = None
-        for index, chunk in enumerate(chunks):
-            received = self._space(index % 2, degree, chunk)
-            request = graph.Ineighbor_allgather(_bytes(chunk), _bytes(received, chunk))
-            if pending is not None:
-                watchdog.wait(pending[0].Test, whom)
-                yield pending[1]
-            pending = (request, received)
-        if pending is not None:
-            watchdog.wait(pending[0].Test, whom)
-            yield pending[1]
 
-    def _space(self, half: int, degree: int, chunk: Tensor) -> Tensor:
-        """Room for what `degree` neighbours send, shape [degree, len(chunk)], reused from call to call."""
-        needed = degree * chunk.numel() * chunk.element_size()
-        if half not in self._received or self._received[half].numel() < needed:
-            self._received[half] = torch.empty(needed, dtype=torch.uint8)
-        return self._received[half][:needed].view(chunk.dtype).view(degree, chunk.numel())
-
-
-def pieces(vector: Tensor, chunk_bytes: int) -> Sequence[Tensor]:
-    """A vector in chunks; of a complex one, real and imaginary parts in turn."""
+def pieces(vector: Tensor, length: int) -> Sequence[Tensor]:
+    """A vector in chunks of so many numbers; of a complex one, real and imaginary parts in turn."""
     values = torch.view_as_real(vector).flatten() if vector.is_complex() else vector
-    return values.split(max(1, chunk_bytes // values.element_size())) if values.numel() else ()
+    return values.split(length) if values.numel() else ()
 
 
 def check_buffer(buffer: Tensor) -> None:
@@ -119,12 +102,6 @@ def check_buffer(buffer: Tensor) -> None:
         )
 
 
-def _bytes(tensor: Tensor, per_neighbor: Tensor | None = None) -> list:
-    """An mpi4py buffer of plain bytes with an explicit count: 16-bit floats have no MPI type everywhere."""
-    count = (tensor if per_neighbor is None else per_neighbor).nbytes
-    return [tensor.detach().reshape(-1).view(torch.uint8).numpy(), count, MPI.BYTE]
-
-
 def weighted_sum(out: Tensor, own: Tensor, row: Row, parts: Sequence[Tensor]) -> None:
     """`out <- W[i, i] own + sum_j W[i, j] part_j`, in the order of the sources; `out` may be `own`."""
     weights = [row.self_weight, *row.source_weights.tolist()]
@@ -133,6 +110,21 @@ def weighted_sum(out: Tensor, own: Tensor, row: Row, parts: Sequence[Tensor]) ->
     result = (running_mean if min(weights) >= 0 else running_sum)(total, weights, [own, *parts])
     if result is not out:
         out.copy_(result)
+
+
+def weighted_differences(out: Tensor, own: Tensor, row: Row, parts: Sequence[Tensor]) -> None:
+    """`out <- own + sum_j W[i, j] (part_j - Q(own))`, with Q the rounding that the parts have gone through.
+
+    Were the parts averaged as they are, every round would draw replicas that agree towards rounded values.
+    """
+    weights = row.source_weights.tolist()
+    dtype = accumulation_dtype(own.dtype)
+    wire = parts[0].dtype if parts else own.dtype
+    seen = rounded(own, wire).to(dtype)
+    total = torch.mul(seen, row.self_weight + sum(weights) - 1)
+    for weight, part in zip(weights, parts, strict=True):
+        total.add_(part.to(dtype) - seen, alpha=weight)
+    torch.add(own, total, out=out) if dtype == own.dtype else out.copy_(own.to(dtype) + total)
 
 
 def running_mean(total: Tensor, weights: Sequence[float], terms: Sequence[Tensor]) -> Tensor:

@@ -75,6 +75,7 @@ class SharedVectors:
 
     Attributes:
         segments: by rank of the world, of the ranks that share this rank's memory, itself included.
+        side: which of the two places holds the current values, the same on all of them.
 
     Raises:
         OSError: on every rank of the node, where /dev/shm is missing or too small.
@@ -86,27 +87,25 @@ class SharedVectors:
         memories = map_together(node, size)
         self.segments = {rank: Segment(memory, kinds) for rank, memory in zip(ranks, memories, strict=True)}
         self.own = self.segments[world.rank]
-        self.rounds = 0
+        self.rounds = self.side = 0
         self._hearers: list[int] = []
         self._lock = threading.Lock()
-
-    @property
-    def side(self) -> int:
-        """Which of the two places holds the current values."""
-        return self.rounds % 2
 
     def near(self, ranks: Sequence[int]) -> list[int]:
         """Those of some ranks whose memory this rank sees."""
         return [rank for rank in ranks if rank in self.segments]
 
-    def open(self, row: Row, fingerprint: int, whom: Callable[[int], str], meanwhile: Callable[[], None]) -> list[int]:
+    def current(self, rank: int, index: int) -> Tensor:
+        """What a rank of this node holds in the vector of this index."""
+        return self.segments[rank].places[index][self.side]
+
+    def open(self, row: Row, fingerprint: int, whom: Callable[[int], str]) -> list[int]:
         """Let others read, wait until near sources may be read and the other place written; returns these sources.
 
         Args:
             row: whom this rank hears, and who hears it, in this round.
             fingerprint: a number that tells this round's graph from others.
             whom: says for which rank is waited.
-            meanwhile: done while others come to this round.
 
         Raises:
             ValueError: a source has another graph in this round.
@@ -116,7 +115,6 @@ class SharedVectors:
         self.own.flags[FINGERPRINT] = fingerprint
         self._fence()
         self.own.flags[PUBLISHED] = number
-        meanwhile()
         sources = self.near(row.sources.tolist())
         self._wait(sources, PUBLISHED, number, whom)
         self._hearers = self.near(row.destinations.tolist())
@@ -129,7 +127,7 @@ class SharedVectors:
         return sources
 
     def close(self) -> None:
-        """Tell that the near sources have been read; the other place holds the current values from now on."""
+        """Tell that the near sources have been read."""
         self._fence()
         self.rounds += 1
         self.own.flags[FINISHED] = self.rounds

@@ -54,17 +54,7 @@ class World:
         Raises:
             kind: some rank has an error; the message names the ranks, and its attribute `agreed` is True.
         """
-        errors: list[str | None] = self.comm.allgather(error)
-        first = next((message for message in errors if message is not None), None)
-        if first is None:
-            return
-        ranks = [rank for rank, message in enumerate(errors) if message is not None]
-        others = {message for message in errors if message not in (None, first)}
-        where = "" if len(ranks) == self.size else f" (on rank{'s' * (len(ranks) > 1)} {ranks_text(ranks)})"
-        more = "".join(f"; also: {message}" for message in sorted(map(str, others)))
-        failure = kind(f"{first}{where}{more}")
-        failure.agreed = True  # type: ignore[attr-defined]
-        raise failure
+        raise_together(self.comm, error, kind)
 
     def together(self, action: Callable[[], Any], kind: type[Exception] = ValueError) -> Any:
         """Run `action` on every rank and return its value; an error on one rank is raised on all."""
@@ -109,6 +99,21 @@ class World:
 
     def __exit__(self, *exception: object) -> None:
         self.free()
+
+
+def raise_together(comm: Intracomm, error: str | None, kind: type[Exception] = ValueError) -> None:
+    """Raise on every rank of a communicator alike when any of them has an error to report."""
+    errors: list[str | None] = comm.allgather(error)
+    first = next((message for message in errors if message is not None), None)
+    if first is None:
+        return
+    ranks = [rank for rank, message in enumerate(errors) if message is not None]
+    others = {message for message in errors if message not in (None, first)}
+    where = "" if len(ranks) == comm.Get_size() else f" (on rank{'s' * (len(ranks) > 1)} {ranks_text(ranks)})"
+    more = "".join(f"; also: {message}" for message in sorted(map(str, others)))
+    failure = kind(f"{first}{where}{more}")
+    failure.agreed = True  # type: ignore[attr-defined]
+    raise failure
 
 
 def ranks_text(ranks: Sequence[int]) -> str:

@@ -13,7 +13,8 @@ from torch import Tensor
 from hvd_gossip import specification
 from hvd_gossip.algorithms import Algorithm, algorithm as find_algorithm
 from hvd_gossip.comm import world
-from hvd_gossip.comm.mixers import ALLREDUCE, AllreduceMixer, NeighborMixer
+from hvd_gossip.comm.allreduce_mixer import ALLREDUCE, AllreduceMixer
+from hvd_gossip.comm.neighbor_mixer import NeighborMixer
 from hvd_gossip.graphs import Schedule, Topology, schedule
 from hvd_gossip.mixing import Mixer
 from hvd_gossip.torch.arguments import check_gradient_options, check_hints, parameter_names

@@ -14,7 +14,7 @@ from jsonargparse.typing import NonNegativeFloat, NonNegativeInt, PositiveFloat,
 
 from hvd_gossip import specification
 from hvd_gossip.algorithms import algorithm
-from hvd_gossip.comm.mixers import ALLREDUCE
+from hvd_gossip.comm.allreduce_mixer import ALLREDUCE
 from hvd_gossip.graphs import schedule
 from hvd_gossip.models import MODELS
 from hvd_gossip.tasks import TASKS, Recipe

@@ -7,7 +7,8 @@ import torch
 from forms import FORMS
 
 from hvd_gossip.algorithms import ALGORITHMS, algorithm
-from hvd_gossip.comm.mixers import AllreduceMixer, NeighborMixer
+from hvd_gossip.comm.allreduce_mixer import AllreduceMixer
+from hvd_gossip.comm.neighbor_mixer import NeighborMixer
 from hvd_gossip.graphs import complete, exponential, ring, schedule
 from hvd_gossip.mixing import MatrixMixer
 

@@ -9,9 +9,9 @@ import torch
 from mpi4py import MPI
 
 from hvd_gossip.comm import allreduce
+from hvd_gossip.comm.allreduce_mixer import AllreduceMixer
 from hvd_gossip.comm.broadcast import broadcast_
 from hvd_gossip.comm.horovod_allreduce import HorovodMean
-from hvd_gossip.comm.mixers import AllreduceMixer
 
 needs_horovod = pytest.mark.skipif(importlib.util.find_spec("horovod") is None, reason="Horovod is not installed")
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
@@ -89,7 +89,7 @@ def test_an_unknown_backend_and_an_impossible_wire_are_refused(here):
 @needs_horovod
 def test_gossip_and_horovod_interleave(here):
     """One after the other a thousand times on the same ranks, as a baseline beside gossip does."""
-    from hvd_gossip.comm.mixers import NeighborMixer
+    from hvd_gossip.comm.neighbor_mixer import NeighborMixer
     from hvd_gossip.graphs import Static, ring
 
     gossip, mean = NeighborMixer(here, Static(ring(here.size))), AllreduceMixer(here)

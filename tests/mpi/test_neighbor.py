@@ -7,9 +7,9 @@ import pytest
 import torch
 from test_dist_graph import GRAPHS
 
-from hvd_gossip.comm import mixers
 from hvd_gossip.comm.dist_graph import DistGraphs
 from hvd_gossip.comm.neighbor import NeighborAverage, weighted_sum
+from hvd_gossip.comm.neighbor_mixer import NeighborMixer
 from hvd_gossip.graphs import MatrixTopology, Row, Static, exponential, ring
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64, torch.complex128]
@@ -109,7 +109,7 @@ def test_chunks_below_one_number_are_refused():
 
 
 def test_bytes_and_messages_are_counted_exactly(here):
-    mixer = mixers.NeighborMixer(here, Static(ring(here.size)), chunk_bytes=100)
+    mixer = NeighborMixer(here, Static(ring(here.size)), chunk_bytes=100)
     mixer.begin(0, 0)
     mixer.mix([torch.zeros(250), torch.zeros(0), torch.zeros(25, dtype=torch.float64)])
     degree = len(ring(here.size).row(here.rank).destinations)
@@ -121,14 +121,14 @@ def test_bytes_and_messages_are_counted_exactly(here):
 
 def test_a_graph_for_another_number_of_ranks_is_refused(here):
     with pytest.raises(ValueError, match=f"made for {here.size + 1} replicas, but this job has {here.size} ranks"):
-        mixers.NeighborMixer(here, Static(ring(here.size + 1)))
+        NeighborMixer(here, Static(ring(here.size + 1)))
 
 
 def test_a_graph_that_only_one_rank_was_given_is_refused(here):
     name = f"graph of rank {here.rank}"
     schedule = Static(MatrixTopology(name, ring(here.size).matrix()))
     if here.size == 1:
-        mixers.NeighborMixer(here, schedule).free()
+        NeighborMixer(here, schedule).free()
         return
     with pytest.raises(ValueError, match="the graph differs between ranks"):
-        mixers.NeighborMixer(here, schedule)
+        NeighborMixer(here, schedule)

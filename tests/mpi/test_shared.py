@@ -14,7 +14,7 @@ from test_neighbor import stacked
 
 from hvd_gossip.comm import shared, watchdog
 from hvd_gossip.comm.fusion import FlatParameters
-from hvd_gossip.comm.mixers import NeighborMixer
+from hvd_gossip.comm.neighbor_mixer import NeighborMixer
 from hvd_gossip.graphs import MatrixTopology, Varying, ring, schedule
 from hvd_gossip.torch.engine import Engine
 

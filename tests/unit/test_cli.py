@@ -13,8 +13,8 @@ import yaml
 import hvd_gossip
 from hvd_gossip import cli, torch as hvd
 from hvd_gossip.algorithms import ALGORITHMS
+from hvd_gossip.comm.allreduce_mixer import ALLREDUCE
 from hvd_gossip.comm.launcher import LOCAL_RANK, RANK, SIZE
-from hvd_gossip.comm.mixers import ALLREDUCE
 from hvd_gossip.graphs import GRAPHS
 from hvd_gossip.models import MODELS
 from hvd_gossip.tasks import TASKS

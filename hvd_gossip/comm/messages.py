@@ -1,0 +1,64 @@
+"""The chunks of a vector on their way to the neighbours of a graph communicator, by neighborhood collectives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from hvd_gossip.comm import mpi as MPI, watchdog
+from hvd_gossip.mixing import rounded
+
+if TYPE_CHECKING:
+    from mpi4py.MPI import Distgraphcomm, Request
+
+
+class Messages:
+    """Sends a rank's chunks to its out-neighbours and receives those of its in-neighbours, two of each at a time.
+
+    Memory: two chunks for each neighbour that is heard, reused from call to call.
+    """
+
+    def __init__(self) -> None:
+        self._received: dict[int, Tensor] = {}
+
+    def __call__(
+        self, graph: Distgraphcomm, degree: int, chunks: Sequence[Tensor], wire: torch.dtype, whom: Callable[[], str]
+    ) -> Iterator[Tensor]:
+        """What the in-neighbours hold, chunk by chunk, as [degree, length]; own chunks up to there may be overwritten.
+
+        Args:
+            graph: the communicator.
+            degree: how many are heard.
+            chunks: what this rank sends; contiguous vectors of any dtype.
+            wire: the dtype in which values travel.
+            whom: says for whom a message waits.
+        """
+        pending: list[tuple[Request, Tensor, Tensor]] = []
+        for index, chunk in enumerate(chunks):
+            sent, received = rounded(chunk, wire), self._space(index % 2, degree, len(chunk), wire)
+            request = graph.Ineighbor_allgather(_bytes(sent, sent.nbytes), _bytes(received, sent.nbytes))
+            pending.append((request, sent, received))
+            if len(pending) == 2:
+                yield arrived(*pending.pop(0), whom)
+        for exchange in pending:
+            yield arrived(*exchange, whom)
+
+    def _space(self, half: int, degree: int, length: int, dtype: torch.dtype) -> Tensor:
+        needed = degree * length * dtype.itemsize
+        if half not in self._received or self._received[half].numel() < needed:
+            self._received[half] = torch.empty(needed, dtype=torch.uint8)
+        return self._received[half][:needed].view(dtype).view(degree, length)
+
+
+def arrived(request: Request, sent: Tensor, received: Tensor, whom: Callable[[], str]) -> Tensor:
+    """What has been received, once it is there and `sent` is on its way."""
+    watchdog.wait(request.Test, whom)
+    return received
+
+
+def _bytes(tensor: Tensor, count: int) -> list:
+    """An mpi4py buffer of plain bytes, so many for each neighbour: 16-bit floats have no MPI type everywhere."""
+    return [tensor.detach().reshape(-1).view(torch.uint8).numpy(), count, MPI.BYTE]

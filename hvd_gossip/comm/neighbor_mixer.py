@@ -1,0 +1,187 @@
+"""Gossip over MPI: this rank's row of W(t)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import torch
+
+from hvd_gossip.comm import background
+from hvd_gossip.comm.background import Background
+from hvd_gossip.comm.dist_graph import DistGraphs
+from hvd_gossip.comm.neighbor import CHUNK_BYTES, NeighborAverage
+from hvd_gossip.comm.settled import SettledVectors, wanted
+from hvd_gossip.comm.world import World, ranks_text
+from hvd_gossip.graphs import Row, Schedule, Topology
+from hvd_gossip.graphs.schedules import fingerprint
+from hvd_gossip.mixing import Buffers, Settling, Traffic, wire_dtype
+
+if TYPE_CHECKING:
+    from mpi4py.MPI import Intracomm
+
+
+class NeighborMixer:
+    """`x_i <- sum_j W[i, j](t) x_j` on graphs that follow the schedule.
+
+    Parameters that have been settled are read by near neighbours, those on the same node, where they are. All else
+    travels by neighborhood collectives on graph communicators.
+
+    Args:
+        world: the ranks.
+        schedule: round -> graph, made for as many replicas.
+        wire: to what values are rounded that neighbours see: torch.bfloat16, torch.float16, or None for not at all.
+            `x_i <- x_i + sum_j W[i, j] (Q(x_j) - Q(x_i))`: the mean over all replicas stays, and equal replicas too.
+        chunk_bytes: at most so many bytes go to one neighbour in one call.
+        shared_memory: whether near neighbours read each other's memory (default: the environment variable
+            HVD_GOSSIP_SHARED_MEMORY, or yes).
+        node: the ranks that are near to this one (default: those that share its memory).
+
+    Raises:
+        ValueError: on every rank, when the schedule is for another number of ranks or differs between ranks.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        schedule: Schedule,
+        wire: torch.dtype | None = None,
+        chunk_bytes: int = CHUNK_BYTES,
+        shared_memory: bool | None = None,
+        node: Intracomm | None = None,
+    ) -> None:
+        check_schedule(world, schedule)
+        self.size = world.size
+        self.traffic = Traffic()
+        self.schedule = schedule
+        self._wire = wire
+        self._average = NeighborAverage(chunk_bytes, wire)
+        shared = world.together(lambda: wanted(shared_memory))
+        self._settled = SettledVectors(world, self._average, (node or world.node) if shared else None)
+        self.graphs = DistGraphs(world)
+        self._background = Background()
+        self._pending: Future | None = None
+        self._prepared: Future | None = None
+        self._topology: Topology | None = None
+        self._row: Row
+        self._round = self._epoch = 0
+        self._row_of = lru_cache(maxsize=4)(lambda topology: topology.row(world.rank))
+
+    def settle(self, parameters: Settling, overlap: bool = False) -> None:
+        """Move parameters to where they are mixed at the least cost; `start` needs `overlap`."""
+        if self.size > 1:
+            self._join()
+            self._settled.settle(parameters, anyway=overlap)
+
+    def begin(self, round: int, epoch: int) -> None:
+        """Look the graph of this round up.
+
+        Raises:
+            ValueError: an exchange of another round or epoch is under way.
+        """
+        if self._pending is not None:
+            check_pending((self._round, self._epoch), (round, epoch))
+            return
+        self._round, self._epoch = round, epoch
+        with self.traffic.timed():
+            topology = self.schedule(round, epoch)
+            if topology is not self._topology:
+                self._topology, self._row = topology, self._row_of(topology)
+
+    def start(self, buffers: Buffers) -> None:
+        """Let `mix` of these buffers go on from now: until it is called they may be read, but not be changed.
+
+        Without settled parameters, or where MPI may not be called from a second thread, `mix` does it all.
+        """
+        if self._pending is None and self._settled.holds(buffers) and background.allowed():
+            self._join()
+            self._pending = self._background.submit(self._settled.mix, self._topology, self._row, self._whom())
+
+    def mix(self, buffers: Buffers) -> None:
+        if self.size == 1 or self._topology is None:
+            return
+        with self.traffic.timed():
+            self._count(buffers, self._mix_settled() if self._settled.holds(buffers) else self._mix_messages(buffers))
+        self._prepare()
+
+    def _mix_settled(self) -> int:
+        assert self._topology is not None
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            messages = pending.result()
+        else:
+            self._join()
+            messages = self._settled.mix(self._topology, self._row, self._whom())
+        self._settled.turn()
+        return messages
+
+    def _mix_messages(self, buffers: Buffers) -> int:
+        assert self._topology is not None
+        self._join()
+        graph, whom = self.graphs[self._topology], self._whom()
+        return sum(self._average(graph, self._row, buffer, whom=whom) for buffer in buffers)
+
+    def _count(self, buffers: Buffers, messages: int) -> None:
+        """Add what has left this rank: each out-neighbour gets every buffer once."""
+        degree = len(self._row.destinations)
+        widths = (wire_dtype(buffer.dtype, self._wire).itemsize for buffer in buffers)
+        self.traffic.bytes += degree * sum(b.numel() * width for b, width in zip(buffers, widths, strict=True))
+        self.traffic.messages += degree * messages
+
+    def _prepare(self) -> None:
+        """Make the graph of the next round ready while others compute, unless it follows from the epoch by then."""
+        if self.schedule.period != 1 and background.allowed():
+            self._prepared = self._background.submit(self._prepare_round, self._round + 1, self._epoch)
+
+    def _prepare_round(self, round: int, epoch: int) -> None:
+        with contextlib.suppress(ValueError):  # what does not work is told when that round comes
+            topology = self.schedule(round, epoch)
+            self._row_of(topology)
+            self._settled.prepare(topology)
+
+    def _join(self) -> None:
+        """Wait for what goes on in the background: MPI's calls on a communicator have one order on all ranks."""
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None:
+            prepared.result()
+
+    def _whom(self) -> Callable[..., str]:
+        """Says for whom this rank waits in this round, and on which graph."""
+        assert self._topology is not None
+        row, where = self._row, f"in round {self._round} of graph {self._topology.name!r}"
+
+        def whom(rank: int | None = None) -> str:
+            ranks = [rank] if rank is not None else sorted({*row.sources.tolist(), *row.destinations.tolist()})
+            return f"{'rank' if len(ranks) == 1 else 'one of ranks'} {ranks_text(ranks)} {where}"
+
+        return whom
+
+    def free(self) -> None:
+        """End what goes on in the background and free the graph communicators."""
+        self._background.free()
+        self._pending = self._prepared = None
+        self.graphs.free()
+        self._settled.free()
+
+
+def check_schedule(world: World, schedule: Schedule) -> None:
+    """Refuse, on every rank, a schedule for another number of ranks, or one that is not the same everywhere."""
+    world.raise_together(
+        None
+        if schedule.n == world.size
+        else f"graph {schedule.name!r} is made for {schedule.n} replicas, but this job has {world.size} ranks"
+    )
+    world.agree("the graph", schedule.name)
+    world.agree(f"graph {schedule.name!r}: what its edges and weights come to", fingerprint(schedule))
+
+
+def check_pending(started: tuple[int, int], asked: tuple[int, int]) -> None:
+    """Refuse to change the graph under an exchange."""
+    if started != asked:
+        raise ValueError(
+            f"the exchange of round {started[0]} in epoch {started[1]} is under way, got round {asked[0]} in epoch "
+            f"{asked[1]}: tell the epoch, and load states, before the forward pass that follows"
+        )

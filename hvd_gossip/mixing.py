@@ -73,6 +73,9 @@ class Mixer(Protocol):
     def start(self, buffers: Buffers) -> None:
         """Let `mix` of these buffers go on from now: until it is called they may be read, but not be changed."""
 
+    def forget(self) -> None:
+        """Give up what `start` has begun, on every rank alike."""
+
     def settle(self, parameters: Settling, overlap: bool = False) -> None:
         """Move parameters to where they are mixed at the least cost; `start` goes ahead only with `overlap`."""
 
@@ -132,6 +135,9 @@ class MatrixMixer:
 
     def start(self, buffers: Buffers) -> None:
         """Nothing goes on ahead of `mix`."""
+
+    def forget(self) -> None:
+        """Nothing has been started."""
 
     def mix(self, buffers: Buffers) -> None:
         for buffer in buffers:

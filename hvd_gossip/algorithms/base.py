@@ -25,12 +25,15 @@ class Algorithm(ABC):
     Attributes:
         centralized: needs the exact mean over all replicas as its mixer, not a graph.
         uses_gradient: `gradient` does something, so gradients have to be gathered into buffers.
-        uses_unmixed_point: `step` moves x before `update`, so the gradient must have been taken before `step`.
+        mixes_first: `step` mixes x before `update`, so the gradient must have been taken before `step`, and the mixing
+            may go on while it is.
+        mixes_last: `step` ends with mixing x, which may go on until x is used again.
     """
 
     centralized: ClassVar[bool] = False
     uses_gradient: ClassVar[bool] = False
-    uses_unmixed_point: bool = False
+    mixes_first: bool = False
+    mixes_last: bool = False
 
     def init(self, x: Buffers) -> State:
         """The state before the first step."""

@@ -32,7 +32,7 @@ class DPSGD(Algorithm):
     def __init__(self, order: str = "atc") -> None:
         specification.choose("order", order, ORDERS)
         self.order = order
-        self.uses_unmixed_point = order == "awc"
+        self.mixes_first, self.mixes_last = order == "awc", order == "atc"
 
     def step(self, x: Buffers, update: Callable[[], None], mixer: Mixer, state: State) -> State:
         if self.order == "awc":

@@ -50,6 +50,9 @@ class AllreduceMixer:
     def start(self, buffers: Buffers) -> None:
         """Nothing goes on ahead of `mix`."""
 
+    def forget(self) -> None:
+        """Nothing has been started."""
+
     def mix(self, buffers: Buffers) -> None:
         if self.size == 1:
             return

@@ -24,7 +24,9 @@ class Slot(NamedTuple):
 
     def view(self, buffers: Sequence[Tensor]) -> Tensor:
         """The tensor as a view of its buffer, with its own strides."""
-        return buffers[self.buffer].as_strided(self.shape, self.stride, self.offset)
+        buffer = buffers[self.buffer]
+        # as_strided counts from the begin of the storage, of which the buffer may be a part.
+        return buffer.as_strided(self.shape, self.stride, buffer.storage_offset() + self.offset)
 
 
 class Layout:

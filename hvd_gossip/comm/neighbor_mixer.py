@@ -69,10 +69,12 @@ class NeighborMixer:
         self._row: Row
         self._round = self._epoch = 0
         self._row_of = lru_cache(maxsize=4)(lambda topology: topology.row(world.rank))
+        world.own(self.free)
 
     def settle(self, parameters: Settling, overlap: bool = False) -> None:
         """Move parameters to where they are mixed at the least cost; `start` needs `overlap`."""
         if self.size > 1:
+            self.forget()
             self._join()
             self._settled.settle(parameters, anyway=overlap)
 
@@ -99,6 +101,12 @@ class NeighborMixer:
         if self._pending is None and self._settled.holds(buffers) and background.allowed():
             self._join()
             self._pending = self._background.submit(self._settled.mix, self._topology, self._row, self._whom())
+
+    def forget(self) -> None:
+        """Let what `start` has begun end and change nothing."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.result()
 
     def mix(self, buffers: Buffers) -> None:
         if self.size == 1 or self._topology is None:

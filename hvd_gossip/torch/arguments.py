@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from hvd_gossip.algorithms import Algorithm
 from hvd_gossip.torch.collectives import Average, ReduceOp, reduction
@@ -24,15 +25,22 @@ def check_hints(passes: int, op: ReduceOp, predivide: float, process_set: None) 
 
 
 def check_gradient_options(method: Algorithm, compression: torch.dtype | None, op: ReduceOp) -> None:
-    """Refuse options for gradients where the algorithm exchanges parameters."""
-    if compression not in (None, torch.float16):
-        raise ValueError(f"got compression = {compression!r}, expected Compression.none or Compression.fp16")
+    """Refuse what the algorithm cannot do with what it exchanges: gradients or parameters."""
+    expected = (None, torch.float16) if method.centralized else (None, torch.float16, torch.bfloat16)
+    if compression not in expected:
+        names = ", ".join("none" if dtype is None else str(dtype).removeprefix("torch.") for dtype in expected)
+        what = "gradients of allreduce" if method.centralized else "parameters"
+        raise ValueError(f"got compression = {compression!r}: {what} are sent as one of {names}")
     if method.centralized:
         return
-    if compression is not None:
-        raise ValueError("got compression=fp16: it rounds gradients, use algorithm='allreduce' or Compression.none")
     if op is not Average:
         raise ValueError(f"got op = {op!r}: gossip averages parameters, use op=Average or algorithm='allreduce'")
+
+
+def check_overlap(model: Any) -> None:
+    """Refuse what is no model."""
+    if model is not None and not isinstance(model, nn.Module):
+        raise ValueError(f"got overlap = {model!r}: expected the model whose passes shall hide the exchange, or None")
 
 
 def parameter_names(

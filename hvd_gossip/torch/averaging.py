@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from hvd_gossip.comm import allreduce, world
+from hvd_gossip.torch.overlap import finish_exchanges
 
 
 def averageable(model: nn.Module) -> list[Tensor]:
@@ -34,6 +35,7 @@ def averaged(model: nn.Module) -> Iterator[nn.Module]:
         [1.0, 1.0]
     """
     here = world.current()
+    finish_exchanges()
     tensors = averageable(model)
     local = [tensor.clone() for tensor in tensors]
     try:
@@ -62,6 +64,7 @@ def consensus_distance(model: nn.Module) -> float:
         0.0
     """
     here = world.current()
+    finish_exchanges()
     square = torch.zeros((), dtype=torch.float64)
     for parameter in model.parameters():
         wide = torch.complex128 if parameter.is_complex() else torch.float64

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from hvd_gossip.comm import allreduce as mpi_allreduce, world
 from hvd_gossip.comm.broadcast import broadcast_
+from hvd_gossip.torch.overlap import finish_exchanges
 
 
 class ReduceOp:
@@ -29,10 +30,11 @@ Adasum = ReduceOp("Adasum")
 
 
 class Compression:
-    """What gradients are turned into while they travel: nothing, or half precision."""
+    """What numbers are rounded to while they travel: nothing, or 16 bits."""
 
     none = None
     fp16 = torch.float16
+    bf16 = torch.bfloat16
 
 
 def reduction(op: ReduceOp | None, average: bool | None = None) -> ReduceOp:
@@ -121,6 +123,7 @@ def broadcast_parameters(params: Mapping[str, Any] | Iterable[Any], root_rank: i
     """
     check_root(root_rank)
     here = world.current()
+    finish_exchanges()
     pairs = named_tensors(params)
     here.agree("the list of parameters", [(name, tuple(t.shape), str(t.dtype)) for name, t in pairs])
     for _, tensor in pairs:

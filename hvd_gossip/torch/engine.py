@@ -25,6 +25,7 @@ class Engine:
         world: the ranks.
         names: the parameters' names by id.
         scale: by what exchanged gradients are multiplied (n for a sum, else 1).
+        overlap: whether `start` is called before gradients are computed, and `finish` before parameters are used.
 
     Attributes:
         round: steps so far; epoch: as the user told it.
@@ -41,12 +42,14 @@ class Engine:
         world: World,
         names: Mapping[int, str],
         scale: int = 1,
+        overlap: bool = False,
     ) -> None:
         self.algorithm, self.mixer, self.world = algorithm, mixer, world
         self.round, self.epoch = 0, 0
         self._optimizer = optimizer
         self._names = names
         self._scale = scale
+        self._overlap, self._deferred = overlap, False
         self._synchronized = False
         self._gradients: FlatGradients | None = None
         self._fuse()
@@ -55,7 +58,7 @@ class Engine:
     @property
     def gradient_comes_first(self) -> bool:
         """Whether gradients must be there before the optimizer's own step is called."""
-        return self.algorithm.uses_gradient or self.algorithm.uses_unmixed_point
+        return self.algorithm.uses_gradient or self.algorithm.mixes_first
 
     def _trained(self) -> list[Tensor]:
         """Parameters that are trained now, each once; frozen ones are neither moved nor averaged."""
@@ -70,7 +73,7 @@ class Engine:
         if len(set(self.world.comm.allgather(digest))) > 1:
             self.world.agree("the list of trained parameters (name, shape, dtype)", described)
         self.flat = FlatParameters(parameters)
-        self.mixer.settle(self.flat)
+        self.mixer.settle(self.flat, self._overlap)
         self._gradients = None
 
     def _name(self, parameter: Tensor) -> str:
@@ -78,10 +81,30 @@ class Engine:
 
     def _begin(self) -> None:
         """Parameters may have been replaced, added, frozen or freed since the last step, on all ranks alike."""
+        self.finish()
         if not self.flat.intact(self._trained()):
             self._fuse()
             self.state = self.algorithm.init(self.flat.buffers)
         self.mixer.begin(self.round, self.epoch)
+
+    @torch.no_grad()
+    def start(self) -> None:
+        """Let a mixing that the step begins with go on from now; parameters must not change until the step."""
+        if self._overlap and self.algorithm.mixes_first and not self._synchronized:
+            self._begin()
+            self.mixer.start(self.flat.buffers)
+
+    @torch.no_grad()
+    def finish(self) -> None:
+        """End a mixing that the last step has left to go on."""
+        if self._deferred:
+            self._deferred = False
+            self.mixer.mix(self.flat.buffers)
+
+    def interrupt(self) -> None:
+        """End what goes on, for the parameters are about to change; what was started is done again."""
+        self.finish()
+        self.mixer.forget()
 
     @torch.no_grad()
     def synchronize(self) -> None:
@@ -116,8 +139,10 @@ class Engine:
             if not overflow:
                 update()
 
+        mixer = Deferred(self.mixer) if self._overlap and self.algorithm.mixes_last else self.mixer
         with torch.no_grad():
-            self.state = self.algorithm.step(self.flat.buffers, guarded_update, self.mixer, self.state)
+            self.state = self.algorithm.step(self.flat.buffers, guarded_update, mixer, self.state)
+        self._deferred = mixer is not self.mixer
         self._synchronized = False
         self.round += 1
 
@@ -138,9 +163,23 @@ class Engine:
 
     def state_dict(self) -> dict[str, Any]:
         """What has to be saved besides the parameters and the optimizer's state."""
+        self.finish()
         return {"round": self.round, "epoch": self.epoch}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where `state_dict` was taken."""
+        self.interrupt()
         self.round, self.epoch = int(state.get("round", 0)), int(state.get("epoch", 0))
         self._synchronized = False
+
+
+class Deferred:
+    """A mixer whose `mix`, the last thing in a step, only begins; `Engine.finish` ends it.
+
+    Args:
+        mixer: that does it.
+    """
+
+    def __init__(self, mixer: Mixer) -> None:
+        self.size, self.traffic, self.mix = mixer.size, mixer.traffic, mixer.start
+        self.begin, self.start, self.settle, self.forget = mixer.begin, mixer.start, mixer.settle, mixer.forget

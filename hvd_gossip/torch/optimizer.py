@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from hvd_gossip import specification
 from hvd_gossip.algorithms import Algorithm, algorithm as find_algorithm
@@ -17,9 +17,10 @@ from hvd_gossip.comm.allreduce_mixer import ALLREDUCE, AllreduceMixer
 from hvd_gossip.comm.neighbor_mixer import NeighborMixer
 from hvd_gossip.graphs import Schedule, Topology, schedule
 from hvd_gossip.mixing import Mixer
-from hvd_gossip.torch.arguments import check_gradient_options, check_hints, parameter_names
+from hvd_gossip.torch.arguments import check_gradient_options, check_hints, check_overlap, parameter_names
 from hvd_gossip.torch.collectives import Average, Compression, ReduceOp, Sum, reduction
 from hvd_gossip.torch.engine import Engine
+from hvd_gossip.torch.overlap import hide_exchanges
 
 
 class GossipOptimizer(torch.optim.Optimizer):
@@ -111,6 +112,7 @@ def DistributedOptimizer(
     graph: str | Topology | Schedule = "exponential",
     algorithm: str | Algorithm = "dpsgd",
     allreduce: str = "horovod",
+    overlap: nn.Module | None = None,
 ) -> Any:
     """Make an optimizer distributed, in place: it stays the same object and an instance of its class.
 
@@ -119,7 +121,8 @@ def DistributedOptimizer(
     Args:
         optimizer: any `torch.optim.Optimizer`; its parameters become views of flat buffers.
         named_parameters: `model.named_parameters()`; names appear in messages.
-        compression: `Compression.fp16` sends gradients of `algorithm="allreduce"` in half precision.
+        compression: `Compression.fp16` or `Compression.bf16` sends 16 bits for each number: parameters, or with
+            `algorithm="allreduce"` gradients (fp16 only).
         backward_passes_per_step: how many backward passes add up their gradients before `step` is called.
         op: `Average`, or `Sum` for gradients of `algorithm="allreduce"`.
         gradient_predivide_factor, num_groups, groups, sparse_as_dense: Horovod's hints, which change no result:
@@ -128,6 +131,9 @@ def DistributedOptimizer(
         graph: a short form as "ring" or "base_k:k=2", a `Topology`, or a schedule (`hvd_gossip.graphs.Varying`).
         algorithm: "dpsgd" (update, then mix), "dpsgd:order=awc" (mix, then update), or "allreduce".
         allreduce: who carries `algorithm="allreduce"`: "horovod", or "mpi" where Horovod is not installed.
+        overlap: the model, to let averages go on behind its forward and backward passes. Its parameters may then be
+            changed by `step` and by loading a state only, and what `step` has done shows at the next forward pass,
+            `state_dict()`, or function of this module. Memory: a second copy of the parameters.
 
     Returns:
         The optimizer given.
@@ -157,12 +163,16 @@ def DistributedOptimizer(
         check_hints(backward_passes_per_step, op, gradient_predivide_factor, process_set)
         found = find_algorithm(algorithm)
         check_gradient_options(found, compression, op)
+        check_overlap(overlap)
         return found
 
     method = here.together(check)
     names = parameter_names(optimizer, named_parameters)
     mixer = make_mixer(method, graph, allreduce, compression)
-    engine = Engine(optimizer, method, mixer, here, names, scale=here.size if reduction(op) is Sum else 1)
+    scale = here.size if reduction(op) is Sum else 1
+    engine = Engine(optimizer, method, mixer, here, names, scale, overlap is not None)
+    if overlap is not None:
+        hide_exchanges(overlap, engine)
     # A scheduler made earlier has put its own `step` in front of the class's.
     optimizer.__dict__.pop("step", None)
     kind = type(optimizer)
@@ -178,7 +188,7 @@ def make_mixer(
     here = world.current()
     if method.centralized:
         return AllreduceMixer(here, allreduce, compression)
-    return NeighborMixer(here, here.together(lambda: schedule(graph, here.size)))
+    return NeighborMixer(here, here.together(lambda: schedule(graph, here.size)), compression)
 
 
 def check_optimizer(optimizer: Any) -> None:

@@ -219,7 +219,7 @@ def test_a_rank_that_waits_says_for_which_rank_round_and_graph(here, monkeypatch
 
 def test_parameters_that_come_later_are_settled_anew(here):
     class Update:
-        uses_gradient = uses_unmixed_point = False
+        uses_gradient = mixes_first = mixes_last = False
 
         def init(self, x):
             return None

@@ -1,4 +1,4 @@
-"""The command line: hvd-gossip train | graph | plan | report | doctor."""
+"""The command line: hvd-gossip train | graph | plan | report | bench | doctor."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from jsonargparse import ArgumentError, ArgumentParser, set_parsing_settings
 from jsonargparse.typing import NonNegativeInt, PositiveFloat, PositiveInt
 
 from hvd_gossip import __version__, pictures
+from hvd_gossip.bench.config import BenchConfig
 from hvd_gossip.comm import launcher, world
 from hvd_gossip.graphs import RULES
 from hvd_gossip.graphs.registry import listing
 from hvd_gossip.train import TrainConfig
+from hvd_gossip.train.log import console
 
 GRAPH_HELP = (
     f"Graphs with their options: {listing()}. Options are given as NAME:option=value,…, those with =… must "
@@ -51,6 +53,14 @@ def make_parser() -> ArgumentParser:
     report.add_argument("runs", nargs="+", type=str, help="run folders")
     report.add_argument("--plot", type=str, default=None, help="PNG file for the curves (default: no picture)")
     commands.add_subcommand("report", report, help="compare runs: a table and a picture")
+    bench = ArgumentParser(
+        exit_on_error=False,
+        description="Times of exchanges and of training steps on all ranks of the job, the candidates taking turns: "
+        "mpirun -n 4 hvd-gossip bench.",
+    )
+    bench.add_argument("--config", action="config", help="YAML file with any of the options below")
+    bench.add_class_arguments(BenchConfig, None)
+    commands.add_subcommand("bench", bench, help="measure gossip beside Horovod, MPI and a memory copy")
     doctor = ArgumentParser(exit_on_error=False, description="What this machine holds, and what does not fit together.")
     commands.add_subcommand("doctor", doctor, help="say what this machine holds and what does not fit together")
     return parser
@@ -128,6 +138,13 @@ def train(arguments: Any) -> None:
         print(f"run folder: {folder}")
 
 
+def bench(arguments: Any) -> None:
+    """Measure; rank 0 prints."""
+    from hvd_gossip.bench import run
+
+    run.run(BenchConfig(**{field.name: arguments[field.name] for field in dataclasses.fields(BenchConfig)}))
+
+
 def report(arguments: Any) -> None:
     """Print the table, draw the picture; under mpirun rank 0 alone does it."""
     from hvd_gossip.dbench import compare, curves
@@ -202,15 +219,6 @@ def require_picture(plot: str | None) -> None:
         pictures.require(Path(plot))
 
 
-def console() -> Any:
-    """Where tables go: as wide as the terminal, or wide enough for any."""
-    from rich.console import Console
-
-    from hvd_gossip.train.log import is_terminal
-
-    return Console(force_terminal=is_terminal(), width=None if is_terminal() else 180)
-
-
 def doctor(arguments: Any) -> None:
     """Print what was found."""
     from hvd_gossip import doctor as examination
@@ -220,7 +228,7 @@ def doctor(arguments: Any) -> None:
         print(text)
 
 
-COMMANDS = {"train": train, "graph": graph, "plan": plan, "report": report, "doctor": doctor}
+COMMANDS = {"train": train, "graph": graph, "plan": plan, "report": report, "bench": bench, "doctor": doctor}
 ALONE = ("graph", "plan", "report")
 """What rank 0 does alone."""
 
@@ -248,7 +256,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if arguments.command in ALONE:
             refuse(str(error), everywhere=False)
         # A mistake that only one rank has noticed is a fault: it ends the job with its traceback.
-        if arguments.command == "train" and not getattr(error, "agreed", False):
+        if arguments.command in ("train", "bench") and not getattr(error, "agreed", False):
             raise
         refuse(str(error))
 

@@ -91,7 +91,9 @@ class NeighborAverage:
 def pieces(vector: Tensor, length: int) -> Sequence[Tensor]:
     """A vector in chunks of so many numbers; of a complex one, real and imaginary parts in turn."""
     values = torch.view_as_real(vector).flatten() if vector.is_complex() else vector
-    return values.split(length) if values.numel() else ()
+    if values.numel() > length:
+        return values.split(length)
+    return (values,) if values.numel() else ()
 
 
 def check_buffer(buffer: Tensor) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from concurrent.futures import Future
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import torch
@@ -54,7 +53,7 @@ class NeighborMixer:
         node: Intracomm | None = None,
     ) -> None:
         check_schedule(world, schedule)
-        self.size = world.size
+        self.size, self._rank = world.size, world.rank
         self.traffic = Traffic()
         self.schedule = schedule
         self._wire = wire
@@ -68,7 +67,6 @@ class NeighborMixer:
         self._topology: Topology | None = None
         self._row: Row
         self._round = self._epoch = 0
-        self._row_of = lru_cache(maxsize=4)(lambda topology: topology.row(world.rank))
         world.own(self.free)
 
     def settle(self, parameters: Settling, overlap: bool = False) -> None:
@@ -89,9 +87,10 @@ class NeighborMixer:
             return
         self._round, self._epoch = round, epoch
         with self.traffic.timed():
+            self._join()
             topology = self.schedule(round, epoch)
             if topology is not self._topology:
-                self._topology, self._row = topology, self._row_of(topology)
+                self._topology, self._row = topology, topology.row(self._rank)
 
     def start(self, buffers: Buffers) -> None:
         """Let `mix` of these buffers go on from now: until it is called they may be read, but not be changed.
@@ -140,15 +139,13 @@ class NeighborMixer:
         self.traffic.messages += degree * messages
 
     def _prepare(self) -> None:
-        """Make the graph of the next round ready while others compute, unless it follows from the epoch by then."""
-        if self.schedule.period != 1 and background.allowed():
+        """Let the communicator of the next round be made while this rank computes; another epoch may undo that."""
+        if self.schedule.period != 1 and self._settled.needs_graphs and background.allowed():
             self._prepared = self._background.submit(self._prepare_round, self._round + 1, self._epoch)
 
     def _prepare_round(self, round: int, epoch: int) -> None:
         with contextlib.suppress(ValueError):  # what does not work is told when that round comes
-            topology = self.schedule(round, epoch)
-            self._row_of(topology)
-            self._settled.prepare(topology)
+            self._settled.prepare(self.schedule(round, epoch))
 
     def _join(self) -> None:
         """Wait for what goes on in the background: MPI's calls on a communicator have one order on all ranks."""

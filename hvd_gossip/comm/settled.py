@@ -100,9 +100,13 @@ class SettledVectors:
             destinations=row.destinations[destinations],
         )
 
+    @property
+    def needs_graphs(self) -> bool:
+        """Whether some neighbours are reached by messages, for which each graph needs a communicator."""
+        return self._graphs is not None
+
     def prepare(self, topology: Topology) -> None:
-        """Make ready what an average over this graph needs; every rank has to."""
-        fingerprint_of(topology)
+        """Make the communicator that an average over this graph needs; every rank has to."""
         if self._graphs:
             self._graphs[topology]
 

@@ -14,8 +14,8 @@ STALL_SECONDS = float(os.environ.get("HVD_GOSSIP_STALL_SECONDS", "60"))
 """Seconds after which a rank that waits says for whom."""
 END_SECONDS = float(os.environ.get("HVD_GOSSIP_STALL_END_SECONDS", "inf"))
 """Seconds after which it ends the job."""
-SPINS = 100
-"""So often a rank looks before it sleeps."""
+SPINS = 200
+"""So often a rank looks, and lets others run, before it sleeps."""
 NAP, LONGEST_NAP = 5e-5, 1e-3
 """Seconds that it sleeps between two looks: the first time, and at most."""
 
@@ -32,6 +32,7 @@ def wait(done: Callable[[], bool], whom: Callable[[], str]) -> None:
     for _ in range(SPINS):
         if done():
             return
+        os.sched_yield()
     begin, limit, nap = time.monotonic(), min(STALL_SECONDS, END_SECONDS), NAP
     while not done():
         time.sleep(nap)

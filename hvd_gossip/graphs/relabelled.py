@@ -6,6 +6,7 @@ Source: arXiv:2002.01119.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import lru_cache
 
 import numpy as np
 import scipy.sparse as sp
@@ -46,7 +47,7 @@ class Relabelled(Topology):
 
     def row(self, rank: int) -> Row:
         self.check_rank(rank)
-        row = self.base.row(int(np.flatnonzero(self.permutation == rank)[0]))
+        row = base_row(self.base, int(np.flatnonzero(self.permutation == rank)[0]))
         sources = self.permutation[row.sources]
         order = np.argsort(sources)
         destinations = np.sort(self.permutation[row.destinations])
@@ -71,6 +72,12 @@ class Relabelled(Topology):
     @property
     def doubly_stochastic(self) -> bool:
         return self.base.doubly_stochastic
+
+
+@lru_cache(maxsize=1024)
+def base_row(base: Topology, rank: int) -> Row:
+    """A row of the graph that is relabelled, which stays the same in all rounds."""
+    return base.row(rank)
 
 
 def second_moment(base: Topology) -> float:

@@ -23,7 +23,23 @@ from hvd_gossip.torch.collectives import (
     broadcast_optimizer_state,
     broadcast_parameters,
 )
+from hvd_gossip.torch.neighbor_allgather import neighbor_allgather, neighbor_allgather_nonblocking
+from hvd_gossip.torch.neighbor_allreduce import (
+    neighbor_allreduce,
+    neighbor_allreduce_,
+    neighbor_allreduce_nonblocking,
+    neighbor_allreduce_nonblocking_,
+)
+from hvd_gossip.torch.operations import (
+    in_neighbor_ranks,
+    load_topology,
+    out_neighbor_ranks,
+    poll,
+    set_topology,
+    synchronize,
+)
 from hvd_gossip.torch.optimizer import DistributedOptimizer
+from hvd_gossip.torch.pair_gossip import pair_gossip, pair_gossip_, pair_gossip_nonblocking
 
 if TYPE_CHECKING:
     from hvd_gossip.comm.mpi import Intracomm
@@ -42,16 +58,31 @@ __all__ = [
     "broadcast_parameters",
     "consensus_distance",
     "horovod_built",
+    "in_neighbor_ranks",
     "init",
     "is_initialized",
+    "load_topology",
     "local_rank",
     "local_size",
     "mpi_built",
     "mpi_enabled",
     "nccl_built",
+    "neighbor_allgather",
+    "neighbor_allgather_nonblocking",
+    "neighbor_allreduce",
+    "neighbor_allreduce_",
+    "neighbor_allreduce_nonblocking",
+    "neighbor_allreduce_nonblocking_",
+    "out_neighbor_ranks",
+    "pair_gossip",
+    "pair_gossip_",
+    "pair_gossip_nonblocking",
+    "poll",
     "rank",
+    "set_topology",
     "shutdown",
     "size",
+    "synchronize",
 ]
 
 

@@ -41,6 +41,11 @@ def is_terminal() -> bool:
     return str(target).startswith(("/dev/pts/", "/dev/tty", "/dev/console"))
 
 
+def console() -> Console:
+    """Where tables go: as wide as the terminal, or wide enough for any."""
+    return Console(force_terminal=is_terminal(), width=None if is_terminal() else 180)
+
+
 def finite(value: Any) -> Any:
     """JSON has no NaN or infinity: they become null."""
     if isinstance(value, float) and not math.isfinite(value):

@@ -22,7 +22,7 @@ FLOORS = {
     "algorithms": 2,
     **dict.fromkeys(("torch", "tasks", "models", "sim"), 3),
     "train": 4,
-    "dbench": 5,
+    **dict.fromkeys(("bench", "dbench"), 5),
     **dict.fromkeys(("cli", "__main__", "doctor", "graph_report"), 6),
 }
 

@@ -1,0 +1,1 @@
+"""Measuring exchanges and training steps beside their rivals, in one run, interleaved."""

@@ -236,6 +236,8 @@ ALONE = ("graph", "plan", "report")
 def main(argv: Sequence[str] | None = None) -> None:
     """Run a subcommand; a user's mistake is told once, with exit status 2 on every rank."""
     parser = make_parser()
+    if not (sys.argv[1:] if argv is None else argv):
+        refuse(f"which command? One of {', '.join(COMMANDS)}; --help tells more")
     try:
         # Help and the like are printed once.
         with contextlib.nullcontext() if first() else contextlib.redirect_stdout(io.StringIO()):

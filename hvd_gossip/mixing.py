@@ -143,7 +143,7 @@ class MatrixMixer:
         for buffer in buffers:
             dtype, wire = accumulation_dtype(buffer.dtype), wire_dtype(buffer.dtype, self._wire)
             matrix = self._matrix.to(buffer.device, dtype)
-            if wire == buffer.dtype:
+            if wire == buffer.dtype.to_real():
                 buffer.copy_(matrix @ buffer.to(dtype))
             else:
                 seen = rounded(buffer, wire).to(dtype)

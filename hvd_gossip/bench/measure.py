@@ -15,6 +15,8 @@ from hvd_gossip.comm.world import World
 LEAST_SECONDS = 0.01
 """A turn repeats what is quicker than this, until it takes about as long."""
 MOST_IN_A_TURN = 50
+BASE = ("Horovod allreduce", "Horovod", "MPI allreduce", "no communication")
+"""What the others are compared with: the first of these that is there."""
 
 
 @dataclass
@@ -45,6 +47,25 @@ class Timing:
     def ratio(self, base: Timing) -> float:
         """The median of the quotients turn by turn."""
         return statistics.median(mine / other for mine, other in zip(self.seconds, base.seconds, strict=True))
+
+
+@dataclass
+class Result:
+    """All candidates at one size.
+
+    Attributes:
+        title: what was exchanged or trained; bytes: of one copy of it, or None for a step.
+    """
+
+    title: str
+    bytes: int | None
+    timings: list[Timing]
+
+    @property
+    def base(self) -> Timing:
+        """What the others are compared with."""
+        names = {timing.name: timing for timing in self.timings}
+        return next(names[name] for name in BASE if name in names)
 
 
 def measure(

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hvd_gossip import pictures
+from hvd_gossip.bench.measure import Result
 from hvd_gossip.pictures import counted
-
-if TYPE_CHECKING:
-    from hvd_gossip.bench.run import Result
 
 
 def draw(results: list[Result], n: int, path: Path) -> Path:

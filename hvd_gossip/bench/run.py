@@ -6,7 +6,6 @@ import dataclasses
 import json
 import platform
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,32 +15,10 @@ from rich.table import Table
 from hvd_gossip import __version__, torch as hvd
 from hvd_gossip.bench import candidates, steps
 from hvd_gossip.bench.config import BenchConfig, check
-from hvd_gossip.bench.measure import Timing, measure
+from hvd_gossip.bench.measure import Result, Timing, measure
 from hvd_gossip.comm import mpi as MPI, world
 from hvd_gossip.comm.world import World
 from hvd_gossip.train.log import console
-
-BASE = ("Horovod allreduce", "Horovod", "MPI allreduce", "no communication")
-"""What the others are compared with: the first of these that is there."""
-
-
-@dataclass
-class Result:
-    """All candidates at one size.
-
-    Attributes:
-        title: what was exchanged or trained; bytes: of one copy of it, or None for a step.
-    """
-
-    title: str
-    bytes: int | None
-    timings: list[Timing]
-
-    @property
-    def base(self) -> Timing:
-        """What the others are compared with."""
-        names = {timing.name: timing for timing in self.timings}
-        return next(names[name] for name in BASE if name in names)
 
 
 def run(config: BenchConfig) -> list[Result]:

@@ -54,7 +54,7 @@ def matcha(n: int, base: str = "ring", budget: float = 0.5, seed: int = 0) -> Va
 
     Example:
         >>> [len(matcha(8, budget=0.5, seed=2)(round).row(0).sources) for round in range(4)]
-        [0, 1, 0, 1]
+        [1, 1, 0, 2]
 
     Source: arXiv:1905.09435.
     """

@@ -42,7 +42,7 @@ def neighbor_allreduce(
         ValueError: arguments that contradict each other or the graph, or an edge that only one of its ends names.
 
     Example:
-        >>> import hvd_gossip.torch as hvd
+        >>> import torch, hvd_gossip.torch as hvd
         >>> hvd.init()
         >>> hvd.neighbor_allreduce(torch.ones(2), graph="ring").tolist()
         [1.0, 1.0]

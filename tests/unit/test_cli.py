@@ -42,8 +42,8 @@ def ended(capsys: pytest.CaptureFixture, *argv: str) -> tuple[Any, str, str]:
 @pytest.mark.parametrize(
     ("argv", "texts"),
     [
-        ([], ["train", "graph", "plan", "report", "doctor"]),
-        (["trian"], ["'trian'", "train", "report", "doctor"]),
+        ([], ["train", "graph", "plan", "report", "bench", "doctor"]),
+        (["trian"], ["'trian'", "train", "report", "bench", "doctor"]),
         (["train", "--grpah", "ring"], ["unrecognized arguments", "--grpah"]),
         (["train", "ring"], ["unrecognized arguments", "ring"]),
         (["train", "--epochs", "many"], ['"epochs"', "many"]),
@@ -179,7 +179,7 @@ def test_help_names_everything_that_can_be_chosen(capsys: pytest.CaptureFixture)
     assert [(option, name) for option, names in tables.items() for name in names if name not in found[option]] == []
 
 
-@pytest.mark.parametrize("command", ["train", "graph", "plan", "report", "doctor"])
+@pytest.mark.parametrize("command", ["train", "graph", "plan", "report", "bench", "doctor"])
 def test_every_command_has_help(capsys: pytest.CaptureFixture, command: str) -> None:
     status, out, error = ended(capsys, command, "--help")
     assert status in (0, None)

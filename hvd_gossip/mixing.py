@@ -18,6 +18,8 @@ from torch import Tensor
 
 from hvd_gossip.graphs import Schedule, Topology
 
+WIRES = {"none": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+"""What numbers may be rounded to while they travel."""
 Buffers = Sequence[Tensor]
 """A point in parameter space: one contiguous tensor for each dtype and device."""
 

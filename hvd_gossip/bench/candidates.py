@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from hvd_gossip.bench.config import WIRES
 from hvd_gossip.comm import horovod_allreduce, mpi as MPI
 from hvd_gossip.comm.dist_graph import DistGraphs
 from hvd_gossip.comm.fusion import FlatParameters
@@ -18,6 +17,7 @@ from hvd_gossip.comm.neighbor_mixer import NeighborMixer
 from hvd_gossip.comm.shared import SharedVectors
 from hvd_gossip.comm.world import World
 from hvd_gossip.graphs import Row, ring, schedule
+from hvd_gossip.mixing import WIRES
 
 
 class Candidate(NamedTuple):

@@ -11,12 +11,11 @@ from jsonargparse.typing import NonNegativeFloat, PositiveFloat, PositiveInt
 from hvd_gossip import pictures, specification
 from hvd_gossip.bench import sizes
 from hvd_gossip.graphs import schedule
+from hvd_gossip.mixing import WIRES
 from hvd_gossip.models import MODELS
 
 PATHS = ("shared", "messages")
 """How parameters reach neighbours of the same node."""
-WIRES = {"none": None, "bf16": torch.bfloat16, "fp16": torch.float16}
-"""What numbers are rounded to on their way."""
 
 
 @dataclass

@@ -172,12 +172,12 @@ class NeighborMixer:
         self._settled.free()
 
 
-def check_schedule(world: World, schedule: Schedule) -> None:
-    """Refuse, on every rank, a schedule for another number of ranks, or one that is not the same everywhere."""
+def check_schedule(world: World, schedule: Schedule, replicas: str = "ranks") -> None:
+    """Refuse, on every rank, a schedule for another number of replicas, or one that is not the same everywhere."""
     world.raise_together(
         None
         if schedule.n == world.size
-        else f"graph {schedule.name!r} is made for {schedule.n} replicas, but this job has {world.size} ranks"
+        else f"graph {schedule.name!r} is made for {schedule.n} replicas, but this job has {world.size} {replicas}"
     )
     world.agree("the graph", schedule.name)
     world.agree(f"graph {schedule.name!r}: what its edges and weights come to", fingerprint(schedule))

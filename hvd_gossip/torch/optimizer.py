@@ -14,6 +14,7 @@ from hvd_gossip import specification
 from hvd_gossip.algorithms import Algorithm, algorithm as find_algorithm
 from hvd_gossip.comm import world
 from hvd_gossip.comm.allreduce_mixer import ALLREDUCE, AllreduceMixer
+from hvd_gossip.comm.hierarchical_mixer import HierarchicalMixer, check_group_size
 from hvd_gossip.comm.neighbor_mixer import NeighborMixer
 from hvd_gossip.graphs import Schedule, Topology, schedule
 from hvd_gossip.mixing import Mixer
@@ -113,6 +114,7 @@ def DistributedOptimizer(
     algorithm: str | Algorithm = "dpsgd",
     allreduce: str = "horovod",
     overlap: nn.Module | None = None,
+    group_size: int | str | None = None,
 ) -> Any:
     """Make an optimizer distributed, in place: it stays the same object and an instance of its class.
 
@@ -134,6 +136,8 @@ def DistributedOptimizer(
         overlap: the model, to let averages go on behind its forward and backward passes. Its parameters may then be
             changed by `step` and by loading a state only, and what `step` has done shows at the next forward pass,
             `state_dict()`, or function of this module. Memory: a second copy of the parameters.
+        group_size: ranks that follow each other and hold the mean of their group, while groups gossip with groups on
+            `graph`, which is one of groups then; "node" for the ranks of a node (default: every rank for itself).
 
     Returns:
         The optimizer given.
@@ -168,7 +172,7 @@ def DistributedOptimizer(
 
     method = here.together(check)
     names = parameter_names(optimizer, named_parameters)
-    mixer = make_mixer(method, graph, allreduce, compression)
+    mixer = make_mixer(method, graph, allreduce, compression, group_size)
     scale = here.size if reduction(op) is Sum else 1
     engine = Engine(optimizer, method, mixer, here, names, scale, overlap is not None)
     if overlap is not None:
@@ -182,13 +186,20 @@ def DistributedOptimizer(
 
 
 def make_mixer(
-    method: Algorithm, graph: str | Topology | Schedule, allreduce: str, compression: torch.dtype | None
+    method: Algorithm,
+    graph: str | Topology | Schedule,
+    allreduce: str,
+    compression: torch.dtype | None,
+    group_size: int | str | None,
 ) -> Mixer:
-    """The exact mean for a centralized algorithm, the neighbours of the graph for any other."""
+    """The exact mean for a centralized algorithm, the neighbours of the graph for any other, of ranks or of groups."""
     here = world.current()
     if method.centralized:
         return AllreduceMixer(here, allreduce, compression)
-    return NeighborMixer(here, here.together(lambda: schedule(graph, here.size)), compression)
+    if group_size is None:
+        return NeighborMixer(here, here.together(lambda: schedule(graph, here.size)), compression)
+    size = check_group_size(here, group_size)
+    return HierarchicalMixer(here, here.together(lambda: schedule(graph, here.size // size)), size, compression)
 
 
 def check_optimizer(optimizer: Any) -> None:

@@ -80,6 +80,12 @@ class TrainConfig:
     """How: dpsgd (update, then mix), dpsgd:order=awc (mix, then update), or allreduce (centralized)."""
     allreduce: str = "horovod"
     """Who carries the algorithm allreduce: horovod, or mpi where Horovod is not installed."""
+    wire: Literal["none", "bf16", "fp16"] = "none"
+    """What numbers are rounded to while they travel: parameters, or with allreduce gradients (fp16 only)."""
+    overlap: bool = False
+    """Whether averages go on behind the passes of the model; no result changes."""
+    group_size: str | None = None
+    """Ranks that hold the mean of their group, while groups gossip on the graph: a number, or node (default: none)."""
     epochs: PositiveInt | None = None
     """Passes over the data (default: the task's recipe)."""
     n: PositiveInt | None = None
@@ -99,7 +105,7 @@ class TrainConfig:
 
 MAX_SEED = 2**32 - 1
 MAX_CONCENTRATION = 1e6
-MAY_CHANGE = ("run", "progress", "data.workers", "data.folder")
+MAY_CHANGE = ("run", "progress", "overlap", "data.workers", "data.folder")
 """What a resumed run may be told differently: it changes no step already taken."""
 
 
@@ -117,7 +123,7 @@ def check(config: TrainConfig, n: int) -> None:
     with warnings.catch_warnings():
         # What a graph does to the mean is told once, when it is made for training.
         warnings.simplefilter("ignore", UserWarning)
-        schedule(config.graph, n, config.seed)
+        schedule(config.graph, replicas(config, n), config.seed)
     if config.n not in (None, n):
         raise ValueError(f"got n = {config.n}, but this job has {n} ranks: start as many, or leave n out")
     if config.seed > MAX_SEED:
@@ -134,6 +140,19 @@ def check(config: TrainConfig, n: int) -> None:
         raise ValueError("optimizer.nesterov needs optimizer.name sgd and optimizer.momentum above 0")
     if any(milestone >= 1 for milestone in config.rate.milestones):
         raise ValueError(f"rate.milestones are fractions of the run below 1, got {config.rate.milestones}")
+
+
+def replicas(config: TrainConfig, n: int) -> int:
+    """How many replicas the graph has: ranks, or groups of them.
+
+    Raises:
+        ValueError: groups do not come out even.
+    """
+    if config.group_size is None:
+        return n
+    if not config.group_size.isdigit() or int(config.group_size) < 1 or n % int(config.group_size):
+        raise ValueError(f"got group_size = {config.group_size!r} for {n} ranks: expected a divisor of {n}, or node")
+    return n // int(config.group_size)
 
 
 def resolve(config: TrainConfig, recipe: Recipe, model: str, n: int) -> TrainConfig:
@@ -163,7 +182,9 @@ def resolve(config: TrainConfig, recipe: Recipe, model: str, n: int) -> TrainCon
 def default_run(config: TrainConfig, n: int) -> str:
     """A run folder that tells the main choices."""
     graph = "" if algorithm(config.algorithm).centralized else f"-{config.graph}"
-    name = f"{config.task}{graph}-{config.algorithm}-n{n}-s{config.seed}"
+    wire = "" if config.wire == "none" else f"-{config.wire}"
+    groups = "" if config.group_size is None else f"-g{config.group_size}"
+    name = f"{config.task}{graph}-{config.algorithm}{wire}-n{n}{groups}-s{config.seed}"
     return "runs/" + "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
 
 

@@ -13,13 +13,15 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from hvd_gossip import tasks, torch as hvd
 from hvd_gossip.comm import world
+from hvd_gossip.comm.hierarchical_mixer import ranks_of_node
 from hvd_gossip.graphs import schedule
 from hvd_gossip.graphs.schedules import fingerprint
+from hvd_gossip.mixing import WIRES
 from hvd_gossip.models import MODELS
 from hvd_gossip.tasks import Task
 from hvd_gossip.train import config as configuration, device as devices, folders, rates
 from hvd_gossip.train.checkpoint import Checkpoints
-from hvd_gossip.train.config import TrainConfig
+from hvd_gossip.train.config import TrainConfig, replicas
 from hvd_gossip.train.evaluate import evaluate
 from hvd_gossip.train.log import Log
 from hvd_gossip.train.sampling import Batches
@@ -35,6 +37,8 @@ def run(config: TrainConfig) -> Path:
     hvd.init()
     here = world.current()
     here.agree("the configuration", configuration.nested(config))
+    if config.group_size == "node":
+        config = dataclasses.replace(config, group_size=str(ranks_of_node(here)))
     here.together(lambda: configuration.check(config, here.size))
     task = here.together(lambda: tasks.load(config.task, config.data.folder))
     config = configuration.resolve(config, task.recipe, task.model, here.size)
@@ -62,7 +66,7 @@ class Training:
         torch.manual_seed(config.seed)
         self.model = MODELS[config.model](task.shape, task.classes).to(self.device)
         hvd.broadcast_parameters(self.model.state_dict())
-        self.graph = world.together(lambda: schedule(config.graph, world.size, config.seed))
+        self.graph = world.together(lambda: schedule(config.graph, replicas(config, world.size), config.seed))
         self.optimizer = self._optimizer()
         lengths = (self.steps, self.steps * self.epochs)
         self.scheduler = LambdaLR(self.optimizer, rates.factor(config.rate, world.size, *lengths))
@@ -82,12 +86,16 @@ class Training:
             )
         else:
             plain = kinds[config.name](parameters, lr=lr, weight_decay=decay)
+        group_size = None if self.config.group_size is None else int(self.config.group_size)
         return hvd.DistributedOptimizer(
             plain,
             self.model.named_parameters(),
             graph=self.graph,
             algorithm=self.config.algorithm,
             allreduce=self.config.allreduce,
+            compression=WIRES[self.config.wire],
+            overlap=self.model if self.config.overlap else None,
+            group_size=group_size,
         )
 
     def run(self) -> Path:

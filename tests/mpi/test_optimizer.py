@@ -328,6 +328,8 @@ def test_a_compiled_module_trains(here):
         ({"op": hvd.Sum}, "gossip averages parameters"),
         ({"compression": torch.float64}, "parameters are sent as one of none, float16, bfloat16"),
         ({"compression": hvd.Compression.bf16, "algorithm": "allreduce"}, "sent as one of none, float16$"),
+        ({"group_size": 5}, "got groups of 5 for"),
+        ({"group_size": "nodes"}, "got groups of 'nodes' for"),
         ({"overlap": "model"}, "expected the model whose passes shall hide the exchange"),
         ({"process_set": 1}, "a communicator of the ranks"),
         ({"gradient_predivide_factor": 0.0}, "expected a positive number"),
@@ -390,3 +392,15 @@ def test_copies_are_refused_and_say_what_to_copy(here):
         with pytest.raises(ValueError, match=r"copy or save its state_dict\(\)"):
             copier(optimizer)
     assert pickle.loads(pickle.dumps(optimizer.state_dict())) == optimizer.state_dict()
+
+
+@pytest.mark.parametrize("options", [{"group_size": "node"}, {"compression": hvd.Compression.bf16}])
+def test_groups_and_rounded_parameters_train(here, options):
+    """A node whose ranks hold their mean is one replica; rounding moves nothing where replicas agree."""
+    module = model()
+    optimizer = wrap(module, OPTIMIZERS["sgd"](module.parameters()), "dpsgd", "complete", **options)
+    for step in range(4):
+        optimizer.zero_grad()
+        backward(module, step + 10 * here.rank)
+        optimizer.step()
+    assert hvd.consensus_distance(module) < (1e-6 if "group_size" in options else 0.05)

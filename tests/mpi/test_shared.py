@@ -68,7 +68,6 @@ def test_shared_memory_gives_what_messages_give_bit_for_bit(here, text, near):
         node.Free()
 
 
-@pytest.mark.filterwarnings("ignore:Casting complex")
 def test_it_is_the_dense_product(here):
     values = stacked(here.size, 1001, torch.float64)
     mixer, flat = settled(here, "exponential", [torch.nn.Parameter(values[here.rank].clone())])

@@ -65,6 +65,10 @@ def test_what_can_be_trained_passes(graph: str, algorithm: str, n: int) -> None:
         ),
         (TrainConfig(model="cn"), "unknown model 'cn': expected one of cnn, resnet20; did you mean 'cnn'?"),
         (
+            TrainConfig(group_size="3"),
+            r"got group_size = '3' for 4 ranks: expected a divisor of 4, or node",
+        ),
+        (
             TrainConfig(graph="rign"),
             "did you mean 'ring'?",
         ),

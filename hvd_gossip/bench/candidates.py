@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from hvd_gossip.comm import horovod_allreduce, mpi as MPI
+from hvd_gossip.comm.chunks import CHUNK_BYTES
 from hvd_gossip.comm.dist_graph import DistGraphs
 from hvd_gossip.comm.fusion import FlatParameters
-from hvd_gossip.comm.neighbor import CHUNK_BYTES
 from hvd_gossip.comm.neighbor_mixer import NeighborMixer
 from hvd_gossip.comm.shared import SharedVectors
 from hvd_gossip.comm.world import World

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from hvd_gossip.bench.candidates import Candidate
 from hvd_gossip.comm import mpi as MPI
 from hvd_gossip.comm.world import World
 
 LEAST_SECONDS = 0.01
-"""A turn repeats what is quicker than this, until it takes about as long."""
+"""A turn repeats what is quicker than this."""
 MOST_IN_A_TURN = 50
 BASE = ("Horovod allreduce", "Horovod", "MPI allreduce", "no communication")
 """What the others are compared with: the first of these that is there."""
@@ -69,14 +68,21 @@ class Result:
 
 
 def measure(
-    world: World, candidates: Sequence[Candidate], seconds: float, least: int = 5, told: Callable[[str], Any] = str
+    world: World, candidates: Sequence[Candidate], seconds: float, turn_seconds: float = LEAST_SECONDS, least: int = 5
 ) -> list[Timing]:
-    """Let the candidates take turns for about so many seconds, and `least` turns at least."""
+    """Let the candidates take turns for about so many seconds, and `least` turns at least.
+
+    Args:
+        world: the ranks.
+        candidates: what is measured.
+        seconds: for all turns together.
+        turn_seconds: a turn repeats what is quicker until it takes about as long.
+        least: turns that are taken in any case.
+    """
     repeats = []
     for candidate in candidates:
-        told(candidate.name)
         turn(world, candidate, 2)
-        repeats.append(max(1, min(MOST_IN_A_TURN, int(LEAST_SECONDS / turn(world, candidate, 1)))))
+        repeats.append(max(1, min(MOST_IN_A_TURN, int(turn_seconds / turn(world, candidate, 1)))))
     before = [candidate.sent() if candidate.sent else None for candidate in candidates]
     timings = [Timing(candidate.name, []) for candidate in candidates]
     end = time.monotonic() + seconds

@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from hvd_gossip.comm import mpi as MPI
+from hvd_gossip.comm.chunks import chunk_bytes
 from hvd_gossip.comm.dist_graph import DistGraphs
-from hvd_gossip.comm.neighbor import CHUNK_BYTES, NeighborAverage, check_buffer, running_mean
+from hvd_gossip.comm.neighbor import NeighborAverage, check_buffer, running_mean
 from hvd_gossip.comm.neighbor_mixer import check_schedule
 from hvd_gossip.comm.world import World
 from hvd_gossip.graphs import Row, Schedule, Topology
@@ -64,7 +65,7 @@ class HierarchicalMixer:
         cross.Free()
         check_schedule(self._peers, schedule, f"groups of {self.group_size} ranks")
         self._graphs = DistGraphs(self._peers)
-        self._average = NeighborAverage(CHUNK_BYTES, wire)
+        self._average = NeighborAverage(chunk_bytes(world), wire)
         self._topology: Topology | None = None
         self._row: Row
         world.own(self.free)

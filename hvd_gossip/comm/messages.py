@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,10 +16,14 @@ if TYPE_CHECKING:
     from mpi4py.MPI import Distgraphcomm, Request
 
 
-class Messages:
-    """Sends a rank's chunks to its out-neighbours and receives those of its in-neighbours, two of each at a time.
+IN_FLIGHT_BYTES = 2 << 20
+"""So much is on its way to one neighbour at a time."""
 
-    Memory: two chunks for each neighbour that is heard, reused from call to call.
+
+class Messages:
+    """Sends a rank's chunks to its out-neighbours and receives those of its in-neighbours, several at a time.
+
+    Memory: 2 MiB, or two chunks, for each neighbour that is heard, reused from call to call.
     """
 
     def __init__(self) -> None:
@@ -36,21 +41,22 @@ class Messages:
             wire: the dtype in which values travel.
             whom: says for whom a message waits.
         """
-        pending: list[tuple[Request, Tensor, Tensor]] = []
+        pending: deque[tuple[Request, Tensor, Tensor]] = deque()
+        window = max(2, IN_FLIGHT_BYTES // max(1, len(chunks[0]) * wire.itemsize)) if chunks else 2
         for index, chunk in enumerate(chunks):
-            sent, received = rounded(chunk, wire), self._space(index % 2, degree, len(chunk), wire)
+            sent, received = rounded(chunk, wire), self._space(index % window, degree, len(chunk), wire)
             request = graph.Ineighbor_allgather(_bytes(sent, sent.nbytes), _bytes(received, sent.nbytes))
             pending.append((request, sent, received))
-            if len(pending) == 2:
-                yield arrived(*pending.pop(0), whom)
+            if len(pending) == window:
+                yield arrived(*pending.popleft(), whom)
         for exchange in pending:
             yield arrived(*exchange, whom)
 
-    def _space(self, half: int, degree: int, length: int, dtype: torch.dtype) -> Tensor:
+    def _space(self, place: int, degree: int, length: int, dtype: torch.dtype) -> Tensor:
         needed = degree * length * dtype.itemsize
-        if half not in self._received or self._received[half].numel() < needed:
-            self._received[half] = torch.empty(needed, dtype=torch.uint8)
-        return self._received[half][:needed].view(dtype).view(degree, length)
+        if place not in self._received or self._received[place].numel() < needed:
+            self._received[place] = torch.empty(needed, dtype=torch.uint8)
+        return self._received[place][:needed].view(dtype).view(degree, length)
 
 
 def arrived(request: Request, sent: Tensor, received: Tensor, whom: Callable[[], str]) -> Tensor:

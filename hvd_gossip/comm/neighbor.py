@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from hvd_gossip.comm.chunks import CHUNK_BYTES, LEAST_BYTES
 from hvd_gossip.comm.messages import Messages
 from hvd_gossip.graphs import Row
 from hvd_gossip.mixing import accumulation_dtype, rounded, wire_dtype
 
 if TYPE_CHECKING:
     from mpi4py.MPI import Distgraphcomm
-
-CHUNK_BYTES = 1 << 20
-"""Bytes exchanged in one call: received rows are still in cache when they are added, and counts stay far below 2^31."""
 
 
 class NeighborAverage:
@@ -31,12 +29,12 @@ class NeighborAverage:
         chunk_bytes: at most so many bytes go to one neighbour in one call.
         wire: to what values are rounded that neighbours see, or None for not at all.
 
-    Memory: two chunks for each neighbour that is heard by messages, whatever the size of the vector.
+    Memory: 2 MiB for each neighbour that is heard by messages, whatever the size of the vector.
     """
 
     def __init__(self, chunk_bytes: int = CHUNK_BYTES, wire: torch.dtype | None = None) -> None:
-        if chunk_bytes < 16:
-            raise ValueError(f"got chunk_bytes = {chunk_bytes}, expected at least 16 (one complex number)")
+        if chunk_bytes < LEAST_BYTES:
+            raise ValueError(f"got chunk_bytes = {chunk_bytes}, expected at least {LEAST_BYTES} (one complex number)")
         self.chunk_bytes, self._wire = chunk_bytes, wire
         self._messages = Messages()
 

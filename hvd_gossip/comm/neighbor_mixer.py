@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from hvd_gossip.comm import background
+from hvd_gossip.comm import background, chunks
 from hvd_gossip.comm.background import Background
 from hvd_gossip.comm.dist_graph import DistGraphs
-from hvd_gossip.comm.neighbor import CHUNK_BYTES, NeighborAverage
+from hvd_gossip.comm.neighbor import NeighborAverage
 from hvd_gossip.comm.settled import SettledVectors, wanted
 from hvd_gossip.comm.world import World, ranks_text
 from hvd_gossip.graphs import Row, Schedule, Topology
@@ -34,7 +34,7 @@ class NeighborMixer:
         schedule: round -> graph, made for as many replicas.
         wire: to what values are rounded that neighbours see: torch.bfloat16, torch.float16, or None for not at all.
             `x_i <- x_i + sum_j W[i, j] (Q(x_j) - Q(x_i))`: the mean over all replicas stays, and equal replicas too.
-        chunk_bytes: at most so many bytes go to one neighbour in one call.
+        chunk_bytes: at most so many bytes go to one neighbour in one call (default: by what lies between the ranks).
         shared_memory: whether near neighbours read each other's memory (default: the environment variable
             HVD_GOSSIP_SHARED_MEMORY, or yes).
         node: the ranks that are near to this one (default: those that share its memory).
@@ -48,7 +48,7 @@ class NeighborMixer:
         world: World,
         schedule: Schedule,
         wire: torch.dtype | None = None,
-        chunk_bytes: int = CHUNK_BYTES,
+        chunk_bytes: int | None = None,
         shared_memory: bool | None = None,
         node: Intracomm | None = None,
     ) -> None:
@@ -57,7 +57,7 @@ class NeighborMixer:
         self.traffic = Traffic()
         self.schedule = schedule
         self._wire = wire
-        self._average = NeighborAverage(chunk_bytes, wire)
+        self._average = NeighborAverage(chunk_bytes or chunks.chunk_bytes(world), wire)
         shared = world.together(lambda: wanted(shared_memory))
         self._settled = SettledVectors(world, self._average, (node or world.node) if shared else None)
         self.graphs = DistGraphs(world)
@@ -110,9 +110,10 @@ class NeighborMixer:
     def mix(self, buffers: Buffers) -> None:
         if self.size == 1 or self._topology is None:
             return
+        settled = self._settled.holds(buffers)
         with self.traffic.timed():
-            self._count(buffers, self._mix_settled() if self._settled.holds(buffers) else self._mix_messages(buffers))
-        self._prepare()
+            self._count(buffers, self._mix_settled() if settled else self._mix_messages(buffers))
+        self._prepare(self._settled.graphs if settled else self.graphs)
 
     def _mix_settled(self) -> int:
         assert self._topology is not None
@@ -138,14 +139,14 @@ class NeighborMixer:
         self.traffic.bytes += degree * sum(b.numel() * width for b, width in zip(buffers, widths, strict=True))
         self.traffic.messages += degree * messages
 
-    def _prepare(self) -> None:
+    def _prepare(self, graphs: DistGraphs | None) -> None:
         """Let the communicator of the next round be made while this rank computes; another epoch may undo that."""
-        if self.schedule.period != 1 and self._settled.needs_graphs and background.allowed():
-            self._prepared = self._background.submit(self._prepare_round, self._round + 1, self._epoch)
+        if self.schedule.period != 1 and graphs is not None and background.allowed():
+            self._prepared = self._background.submit(self._prepare_round, graphs, self._round + 1, self._epoch)
 
-    def _prepare_round(self, round: int, epoch: int) -> None:
+    def _prepare_round(self, graphs: DistGraphs, round: int, epoch: int) -> None:
         with contextlib.suppress(ValueError):  # what does not work is told when that round comes
-            self._settled.prepare(self.schedule(round, epoch))
+            graphs[self.schedule(round, epoch)]
 
     def _join(self) -> None:
         """Wait for what goes on in the background: MPI's calls on a communicator have one order on all ranks."""

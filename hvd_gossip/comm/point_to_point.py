@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from hvd_gossip.comm import mpi as MPI, watchdog
-from hvd_gossip.comm.neighbor import CHUNK_BYTES, check_buffer, pieces, weighted_sum
+from hvd_gossip.comm.chunks import CHUNK_BYTES
+from hvd_gossip.comm.neighbor import check_buffer, pieces, weighted_sum
 from hvd_gossip.graphs import Row
 
 if TYPE_CHECKING:

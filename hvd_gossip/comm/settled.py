@@ -52,13 +52,16 @@ class SettledVectors:
         world: the ranks.
         average: how a vector is averaged.
         node: the ranks that share this rank's memory, or None to send messages to all.
+
+    Attributes:
+        graphs: communicators with the neighbours that messages go to, or None where all share their memory.
     """
 
     def __init__(self, world: World, average: NeighborAverage, node: Intracomm | None) -> None:
         self._world, self._node, self._average = world, node, average
         self._parameters: Settling | None = None
         self._vectors: SharedVectors | None = None
-        self._graphs: DistGraphs | None = None
+        self.graphs: DistGraphs | None = None
 
     def settle(self, parameters: Settling, anyway: bool) -> None:
         """Give parameters a second place: in shared memory, or, if it must be `anyway`, in that of this rank alone."""
@@ -73,7 +76,7 @@ class SettledVectors:
         # Where all ranks see each other no communicator is needed, whatever the graph.
         seen = len(self._vectors.segments) if self._vectors else 1
         if self._world.comm.allreduce(seen < self._world.size):
-            self._graphs = DistGraphs(self._world, part=self._far)
+            self.graphs = DistGraphs(self._world, part=self._far)
 
     def _share(self, parameters: Settling) -> SharedVectors | None:
         fits = all(buffer.device.type == "cpu" for buffer in parameters.buffers)
@@ -100,20 +103,10 @@ class SettledVectors:
             destinations=row.destinations[destinations],
         )
 
-    @property
-    def needs_graphs(self) -> bool:
-        """Whether some neighbours are reached by messages, for which each graph needs a communicator."""
-        return self._graphs is not None
-
-    def prepare(self, topology: Topology) -> None:
-        """Make the communicator that an average over this graph needs; every rank has to."""
-        if self._graphs:
-            self._graphs[topology]
-
     def mix(self, topology: Topology, row: Row, whom: Callable[..., str]) -> int:
         """Write W x to the other place; nothing else changes. Returns the messages to each far neighbour."""
         assert self._parameters is not None
-        graph = self._graphs[topology] if self._graphs else None
+        graph = self.graphs[topology] if self.graphs else None
         sources = self._vectors.open(row, fingerprint_of(topology), whom) if self._vectors else []
         messages = 0
         for index, (buffer, out) in enumerate(zip(self._parameters.current(), self._parameters.other(), strict=True)):
@@ -132,6 +125,6 @@ class SettledVectors:
 
     def free(self) -> None:
         """Give communicators back to MPI; the parameters stay where they are."""
-        if self._graphs is not None:
-            self._graphs.free()
-        self._graphs = self._vectors = self._parameters = None
+        if self.graphs is not None:
+            self.graphs.free()
+        self.graphs = self._vectors = self._parameters = None

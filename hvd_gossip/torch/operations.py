@@ -11,6 +11,7 @@ from torch import Tensor
 
 from hvd_gossip.comm import background, mpi as MPI, world
 from hvd_gossip.comm.background import Background
+from hvd_gossip.comm.chunks import chunk_bytes
 from hvd_gossip.comm.dist_graph import DistGraphs
 from hvd_gossip.comm.neighbor import NeighborAverage
 from hvd_gossip.comm.point_to_point import PointToPoint
@@ -34,9 +35,10 @@ class Operations:
         self.topology: Topology = topology_of("exponential", here.size)
         self.pending: set[Future] = set()
         self.graphs = DistGraphs(here)
-        self.average = NeighborAverage()
+        size = chunk_bytes(here)
+        self.average = NeighborAverage(size)
         self._comms = [here.comm.Dup(), here.comm.Dup()]
-        self.dynamic, self.pair = (PointToPoint(comm) for comm in self._comms)
+        self.dynamic, self.pair = (PointToPoint(comm, size) for comm in self._comms)
         self._background = Background()
         here.own(self.free)
 

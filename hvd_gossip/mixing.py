@@ -94,13 +94,13 @@ def wire_dtype(dtype: torch.dtype, wire: torch.dtype | None) -> torch.dtype:
 
 
 def rounded(values: Tensor, wire: torch.dtype) -> Tensor:
-    """Values as neighbours see them; what is too large for float16 becomes its largest number, not infinity."""
+    """Values as neighbours see them; what is too large for float16, infinity apart, becomes its largest number."""
     if wire == values.dtype:
         return values
-    if wire == torch.float16:
-        limit = torch.finfo(wire).max
-        values = values.clamp(-limit, limit)
-    return values.to(wire)
+    found = values.to(wire)
+    if wire == torch.float16 and bool((too_large := found.isinf() & values.isfinite()).any()):
+        found[too_large] = values[too_large].sign().to(wire) * torch.finfo(wire).max
+    return found
 
 
 class MatrixMixer:

@@ -26,11 +26,17 @@ Buffers = Sequence[Tensor]
 
 @dataclass
 class Traffic:
-    """What one rank has sent and waited for so far: bytes and messages leaving it, seconds inside mixing."""
+    """What one rank has sent and waited for so far.
+
+    Attributes:
+        bytes: what its neighbours have got of it, by messages or by reading; messages: how many have left it.
+        seconds: inside mixing; waited: of them, or behind computation, for other ranks.
+    """
 
     bytes: int = 0
     messages: int = 0
     seconds: float = 0.0
+    waited: float = 0.0
 
     @contextmanager
     def timed(self) -> Iterator[None]:

@@ -24,9 +24,13 @@ class Messages:
     """Sends a rank's chunks to its out-neighbours and receives those of its in-neighbours, several at a time.
 
     Memory: 2 MiB, or two chunks, for each neighbour that is heard, reused from call to call.
+
+    Attributes:
+        waited: seconds spent waiting for others so far.
     """
 
     def __init__(self) -> None:
+        self.waited = 0.0
         self._received: dict[int, Tensor] = {}
 
     def __call__(
@@ -48,21 +52,20 @@ class Messages:
             request = graph.Ineighbor_allgather(_bytes(sent, sent.nbytes), _bytes(received, sent.nbytes))
             pending.append((request, sent, received))
             if len(pending) == window:
-                yield arrived(*pending.popleft(), whom)
+                yield self._arrived(*pending.popleft(), whom)
         for exchange in pending:
-            yield arrived(*exchange, whom)
+            yield self._arrived(*exchange, whom)
+
+    def _arrived(self, request: Request, sent: Tensor, received: Tensor, whom: Callable[[], str]) -> Tensor:
+        """What has been received, once it is there and `sent` is on its way."""
+        self.waited += watchdog.wait(request.Test, whom)
+        return received
 
     def _space(self, place: int, degree: int, length: int, dtype: torch.dtype) -> Tensor:
         needed = degree * length * dtype.itemsize
         if place not in self._received or self._received[place].numel() < needed:
             self._received[place] = torch.empty(needed, dtype=torch.uint8)
         return self._received[place][:needed].view(dtype).view(degree, length)
-
-
-def arrived(request: Request, sent: Tensor, received: Tensor, whom: Callable[[], str]) -> Tensor:
-    """What has been received, once it is there and `sent` is on its way."""
-    watchdog.wait(request.Test, whom)
-    return received
 
 
 def _bytes(tensor: Tensor, count: int) -> list:

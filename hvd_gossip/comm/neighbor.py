@@ -38,6 +38,11 @@ class NeighborAverage:
         self.chunk_bytes, self._wire = chunk_bytes, wire
         self._messages = Messages()
 
+    @property
+    def waited(self) -> float:
+        """Seconds spent waiting for messages so far."""
+        return self._messages.waited
+
     def __call__(
         self,
         graph: Distgraphcomm | None,

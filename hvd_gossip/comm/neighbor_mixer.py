@@ -130,14 +130,16 @@ class NeighborMixer:
         assert self._topology is not None
         self._join()
         graph, whom = self.graphs[self._topology], self._whom()
-        return sum(self._average(graph, self._row, buffer, whom=whom) for buffer in buffers)
+        pieces = sum(self._average(graph, self._row, buffer, whom=whom) for buffer in buffers)
+        return pieces * len(self._row.destinations)
 
     def _count(self, buffers: Buffers, messages: int) -> None:
-        """Add what has left this rank: each out-neighbour gets every buffer once."""
+        """Add what out-neighbours have got of this rank, each of them every buffer once, and how long was waited."""
         degree = len(self._row.destinations)
         widths = (wire_dtype(buffer.dtype, self._wire).itemsize for buffer in buffers)
         self.traffic.bytes += degree * sum(b.numel() * width for b, width in zip(buffers, widths, strict=True))
-        self.traffic.messages += degree * messages
+        self.traffic.messages += messages
+        self.traffic.waited = self._average.waited + self._settled.waited
 
     def _prepare(self, graphs: DistGraphs | None) -> None:
         """Let the communicator of the next round be made while this rank computes; another epoch may undo that."""

@@ -104,7 +104,7 @@ class SettledVectors:
         )
 
     def mix(self, topology: Topology, row: Row, whom: Callable[..., str]) -> int:
-        """Write W x to the other place; nothing else changes. Returns the messages to each far neighbour."""
+        """Write W x to the other place; nothing else changes. Returns how many messages leave this rank."""
         assert self._parameters is not None
         graph = self.graphs[topology] if self.graphs else None
         sources = self._vectors.open(row, fingerprint_of(topology), whom) if self._vectors else []
@@ -114,7 +114,12 @@ class SettledVectors:
             messages += self._average(graph, row, buffer, out, near, whom)
         if self._vectors:
             self._vectors.close()
-        return messages if graph else 0
+        return messages * len(self._far(row).destinations) if graph else 0
+
+    @property
+    def waited(self) -> float:
+        """Seconds spent waiting for ranks of this node so far."""
+        return self._vectors.waited if self._vectors else 0.0
 
     def turn(self) -> None:
         """Let the parameters be what `mix` has written."""

@@ -76,6 +76,7 @@ class SharedVectors:
     Attributes:
         segments: by rank of the world, of the ranks that share this rank's memory, itself included.
         side: which of the two places holds the current values, the same on all of them.
+        waited: seconds spent waiting for others so far.
 
     Raises:
         OSError: on every rank of the node, where /dev/shm is missing or too small.
@@ -88,6 +89,7 @@ class SharedVectors:
         self.segments = {rank: Segment(memory, kinds) for rank, memory in zip(ranks, memories, strict=True)}
         self.own = self.segments[world.rank]
         self.rounds = self.side = 0
+        self.waited = 0.0
         self._hearers: list[int] = []
         self._lock = threading.Lock()
 
@@ -136,7 +138,7 @@ class SharedVectors:
         for rank in ranks:
             flags = self.segments[rank].flags
             if flags[flag] < number:
-                watchdog.wait(lambda flags=flags: flags[flag] >= number, lambda rank=rank: whom(rank))  # type: ignore[misc]
+                self.waited += watchdog.wait(lambda flags=flags: flags[flag] >= number, lambda rank=rank: whom(rank))  # type: ignore[misc]
         self._fence()
 
     def _fence(self) -> None:

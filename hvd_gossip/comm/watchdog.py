@@ -20,8 +20,8 @@ NAP, LONGEST_NAP = 5e-5, 1e-3
 """Seconds that it sleeps between two looks: the first time, and at most."""
 
 
-def wait(done: Callable[[], bool], whom: Callable[[], str]) -> None:
-    """Look a few times, then sleep in between, until something is done.
+def wait(done: Callable[[], bool], whom: Callable[[], str]) -> float:
+    """Look a few times, then sleep in between, until something is done; returns the seconds that it took.
 
     After `STALL_SECONDS` it warns once and goes on waiting; after `END_SECONDS` it ends the job with status 1.
 
@@ -29,11 +29,12 @@ def wait(done: Callable[[], bool], whom: Callable[[], str]) -> None:
         done: looks.
         whom: says what is waited for.
     """
+    begin = time.monotonic()
     for _ in range(SPINS):
         if done():
-            return
+            return time.monotonic() - begin
         os.sched_yield()
-    begin, limit, nap = time.monotonic(), min(STALL_SECONDS, END_SECONDS), NAP
+    limit, nap = min(STALL_SECONDS, END_SECONDS), NAP
     while not done():
         time.sleep(nap)
         waited = time.monotonic() - begin
@@ -41,6 +42,7 @@ def wait(done: Callable[[], bool], whom: Callable[[], str]) -> None:
         if waited > limit:
             report(waited, whom())
             limit = END_SECONDS if limit < END_SECONDS else math.inf
+    return time.monotonic() - begin
 
 
 def report(waited: float, whom: str) -> None:

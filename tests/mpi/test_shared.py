@@ -62,6 +62,10 @@ def test_shared_memory_gives_what_messages_give_bit_for_bit(here, text, near):
         for one, other in zip(ways[0][1].parameters, ways[1][1].parameters, strict=True):
             assert torch.equal(one, other)
     assert ways[0][0].traffic.bytes == ways[1][0].traffic.bytes
+    if near == "all":
+        assert ways[0][0].traffic.messages == 0
+    else:
+        assert ways[0][0].traffic.messages <= ways[1][0].traffic.messages
     for mixer, _ in ways:
         mixer.free()
     if node is not None:
@@ -212,6 +216,7 @@ def test_a_rank_that_waits_says_for_which_rank_round_and_graph(here, monkeypatch
         time.sleep(1.0)
     mixer.begin(3, 0)
     mixer.mix(flat.buffers)
+    assert here.rank == late or mixer.traffic.waited > 0.5
     told = capfd.readouterr().err
     assert (f"for rank {late} in round 3 of graph 'complete'" in told) == (here.rank != late)
 

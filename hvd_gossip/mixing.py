@@ -30,6 +30,7 @@ class Traffic:
 
     Attributes:
         bytes: what its neighbours have got of it, by messages or by reading; messages: how many have left it.
+        neighbors: how many neighbours have got something, counted anew in every round.
         seconds: inside mixing; waited: of them, or behind computation, for other ranks.
     """
 
@@ -37,6 +38,7 @@ class Traffic:
     messages: int = 0
     seconds: float = 0.0
     waited: float = 0.0
+    neighbors: int = 0
 
     @contextmanager
     def timed(self) -> Iterator[None]:

@@ -26,13 +26,13 @@ class Candidate(NamedTuple):
     Attributes:
         name: as it stands in the table.
         run: does it once, on every rank.
-        sent: bytes and messages that leave this rank in all rounds so far, where that is known.
+        sent: bytes and messages that have left this rank so far, and to how many neighbours, where that is known.
         free: gives back what it holds.
     """
 
     name: str
     run: Callable[[], Any]
-    sent: Callable[[], tuple[int, int]] | None = None
+    sent: Callable[[], tuple[int, int, int]] | None = None
     free: Callable[[], None] = lambda: None
 
 
@@ -132,7 +132,10 @@ def gossip(world: World, shapes: Sequence[torch.Size], graph: str, path: str, wi
         mixer.mix(parameters.buffers)
 
     rounding = "" if wire == "none" else f", {wire}"
-    sent = lambda: (mixer.traffic.bytes, mixer.traffic.messages)  # noqa: E731
+
+    def sent() -> tuple[int, int, int]:
+        return mixer.traffic.bytes, mixer.traffic.messages, mixer.traffic.neighbors
+
     return Candidate(f"gossip {graph}, {path}{rounding}", run, sent, mixer.free)
 
 

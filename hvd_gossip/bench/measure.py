@@ -23,13 +23,15 @@ class Timing:
     """Seconds of one candidate, of the slowest rank, one for each turn.
 
     Attributes:
-        bytes, messages: sent by one rank in one go, the most of any rank; None where it is not known.
+        bytes, messages, neighbors: sent by one rank in one go, and to how many, the most of any rank; None where it is
+            not known.
     """
 
     name: str
     seconds: list[float]
     bytes: float | None = None
     messages: float | None = None
+    neighbors: float | None = None
 
     @property
     def median(self) -> float:
@@ -93,7 +95,7 @@ def measure(
         if candidate.sent and start:
             goes = count * len(timing.seconds)
             most = [world.comm.allreduce(a - b, MPI.MAX) / goes for a, b in zip(candidate.sent(), start, strict=True)]
-            timing.bytes, timing.messages = most
+            timing.bytes, timing.messages, timing.neighbors = most
     return timings
 
 

@@ -21,7 +21,7 @@ def draw(results: list[Result], n: int, path: Path) -> Path:
         curves(next(axes), sized)
     for result in others:
         bars(next(axes), result)
-    figure.suptitle(f"{counted(n, 'rank')}: time in relation to {results[0].base.name}, medians and quartiles")
+    figure.suptitle(f"{counted(n, 'rank')}: medians, in bars with quartiles")
     return pictures.save(figure, path)
 
 
@@ -33,9 +33,9 @@ def curves(axes: Any, results: list[Result]) -> None:
         axes.plot(
             [r.bytes for r, _ in found], ratios, label=name, marker=pictures.MARKERS[index % 7], **pictures.style(index)
         )
-    axes.set(xscale="log", yscale="log", xlabel="bytes", ylabel="time / time of the base")
+    axes.set(xscale="log", yscale="log", xlabel="bytes", ylabel=f"time / {results[0].base.name}")
     axes.grid(alpha=0.3, which="both")
-    axes.legend(fontsize=7)
+    axes.legend(fontsize=7, bbox_to_anchor=(0.5, -0.12), loc="upper center", ncols=2)
 
 
 def bars(axes: Any, result: Result) -> None:
@@ -48,8 +48,8 @@ def bars(axes: Any, result: Result) -> None:
     below = [r * (1 - low / m) for r, (low, _), m in zip(ratios, spans, middles, strict=True)]
     above = [r * (high / m - 1) for r, (_, high), m in zip(ratios, spans, middles, strict=True)]
     axes.barh(names, ratios, xerr=[below, above], color=pictures.COLORS[0], ecolor="0.4")
-    for place, (ratio, middle) in enumerate(zip(ratios, middles, strict=True)):
-        axes.text(ratio, place, f" {1e3 * middle:.3g} ms", va="center", fontsize=7)
+    for place, (ratio, more, middle) in enumerate(zip(ratios, above, middles, strict=True)):
+        axes.text(ratio + more, place, f"  {1e3 * middle:.3g} ms", va="center", fontsize=7)
     axes.invert_yaxis()
     axes.set(title=result.title, xlabel=f"time / {base.name}")
     axes.margins(x=0.2)

@@ -53,13 +53,12 @@ def report(here: World, config: BenchConfig, result: Result) -> None:
         console().print(table(config, result, here.size))
 
 
-def theory(config: BenchConfig, result: Result, timing: Timing) -> float | None:
+def theory(config: BenchConfig, timing: Timing) -> float | None:
     """Seconds on the link, one neighbour after the other: `bytes / bandwidth + neighbours · latency`."""
-    if not config.bandwidth or not timing.bytes or not timing.messages or not result.bytes:
+    if not config.bandwidth or not timing.bytes or not timing.messages or timing.neighbors is None:
         return None
     # Pieces of a vector follow each other at once and wait for the latency together.
-    neighbors = max(1, round(timing.bytes / result.bytes))
-    return timing.bytes / config.bandwidth + neighbors * config.latency
+    return timing.bytes / config.bandwidth + timing.neighbors * config.latency
 
 
 def table(config: BenchConfig, result: Result, n: int) -> Table:
@@ -69,7 +68,7 @@ def table(config: BenchConfig, result: Result, n: int) -> Table:
     for name in ("ms", "quartiles", f"/ {result.base.name}", "/ theory" if config.bandwidth else ""):
         made.add_column(name, justify="right", no_wrap=True)
     for timing in result.timings:
-        expected = theory(config, result, timing)
+        expected = theory(config, timing)
         low, high = timing.quartiles()
         made.add_row(
             timing.name,

@@ -139,6 +139,7 @@ class NeighborMixer:
         widths = (wire_dtype(buffer.dtype, self._wire).itemsize for buffer in buffers)
         self.traffic.bytes += degree * sum(b.numel() * width for b, width in zip(buffers, widths, strict=True))
         self.traffic.messages += messages
+        self.traffic.neighbors += degree
         self.traffic.waited = self._average.waited + self._settled.waited
 
     def _prepare(self, graphs: DistGraphs | None) -> None:

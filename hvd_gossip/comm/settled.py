@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hvd_gossip.comm import mpi as MPI
 from hvd_gossip.comm.dist_graph import DistGraphs
 from hvd_gossip.comm.neighbor import NeighborAverage
 from hvd_gossip.comm.shared import SharedVectors
@@ -67,6 +68,8 @@ class SettledVectors:
         """Give parameters a second place: in shared memory, or, if it must be `anyway`, in that of this rank alone."""
         self.free()
         self._vectors = self._share(parameters)
+        # All ranks go one way: a rank alone on its node, or on one without shared memory, gets places of its own.
+        anyway = bool(self._world.comm.allreduce(anyway or self._vectors is not None, MPI.LOR))
         self._parameters = parameters if self._vectors or anyway else None
         if self._vectors:
             parameters.settle(self._vectors.own.places)

@@ -43,16 +43,16 @@ def left_files() -> list[str]:
     return [path.name for path in Path("/dev/shm").glob(f"hvd_gossip-{os.getpid()}-*")]
 
 
-def halves(here):
-    """Ranks in nodes of two, so that some neighbours are near and others far."""
-    return here.comm.Split(here.rank // 2, here.rank)
+def nodes(here, size):
+    """Ranks in nodes of a size, the last of which may hold fewer, so that some neighbours are near and others far."""
+    return here.comm.Split(here.rank // size, here.rank)
 
 
 @pytest.mark.parametrize("text", GRAPHS)
-@pytest.mark.parametrize("near", ["all", "pairs"])
+@pytest.mark.parametrize("near", ["all", "pairs", "threes"])
 def test_shared_memory_gives_what_messages_give_bit_for_bit(here, text, near):
     dtypes = (torch.float32, torch.float64, torch.bfloat16)
-    node = halves(here) if near == "pairs" else None
+    node = nodes(here, 2 if near == "pairs" else 3) if near != "all" else None
     ways = [settled(here, text, parameters(here.rank, dtypes), node=node, chunk_bytes=1000)]
     ways.append(settled(here, text, parameters(here.rank, dtypes), shared_memory=False, chunk_bytes=1000))
     for round in range(7):
@@ -147,6 +147,26 @@ def test_memory_that_one_rank_cannot_have_is_used_by_none(here, monkeypatch):
     mixer.begin(0, 0)
     mixer.mix(flat.buffers)
     assert not left_files()
+
+
+def test_memory_that_one_node_cannot_have_is_used_by_the_others(here, monkeypatch):
+    """Nodes of two, the last of which has none: its ranks send messages, and the result is that of messages."""
+    node = nodes(here, 2)
+    if here.rank // 2 == (here.size - 1) // 2:
+        monkeypatch.setattr(shared, "FOLDER", "/nonexistent")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ways = [settled(here, "exponential", parameters(here.rank), node=node)]
+    ways.append(settled(here, "exponential", parameters(here.rank), shared_memory=False))
+    for round in range(5):
+        for mixer, flat in ways:
+            mixer.begin(round, 0)
+            mixer.mix(flat.buffers)
+    for one, other in zip(ways[0][1].parameters, ways[1][1].parameters, strict=True):
+        assert torch.equal(one, other)
+    for mixer, _ in ways:
+        mixer.free()
+    node.Free()
 
 
 def test_no_file_is_left_and_memory_outlives_the_mixer(here):

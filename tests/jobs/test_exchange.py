@@ -58,7 +58,11 @@ def test_a_rank_that_sleeps_is_named_and_awaited(script, path, algorithm, overla
     assert job.status == 0
     assert job.out.count("is through") == 4
     told = [line for line in job.err.splitlines() if "has waited" in line]
-    assert any("round 5 of graph 'ring'" in line and ("rank 2" in line or ", 2" in line) for line in told), job.err
+    # What goes on behind the passes is through without the rank that sleeps before its step: the next round waits.
+    late = 5 if overlap == "None" else 6
+    assert any(f"round {late} of graph 'ring'" in line and ("rank 2" in line or ", 2" in line) for line in told), (
+        job.err
+    )
     assert "The job ends" not in job.err
 
 
@@ -104,8 +108,9 @@ def test_bench_measures_what_was_asked_for(run, tmp_path):
         assert all(len(candidate["seconds"]) >= 5 for candidate in names.values())
         if result["bytes"]:
             assert {"memory copy", "MPI allreduce", "floor: ring in shared memory", "gossip ring, shared"} <= set(names)
-            assert names["gossip ring, messages"]["sent_bytes"] == result["bytes"]
-            assert names["gossip ring, messages, bf16"]["sent_bytes"] == result["bytes"] / 2
+            sent = names["gossip ring, messages"]["sent_bytes"]
+            assert sent == pytest.approx(result["bytes"], rel=0.02)  # each parameter begins at a multiple of 64 bytes
+            assert names["gossip ring, messages, bf16"]["sent_bytes"] == sent / 2
             assert names["gossip random_ring, shared"]["sent_messages"] == 0
     assert picture.read_bytes().startswith(b"\x89PNG")
 
@@ -114,7 +119,7 @@ def test_bench_measures_what_was_asked_for(run, tmp_path):
     ("option", "message"),
     [
         ("--sizes=[4KX]", "got size '4KX': expected bytes"),
-        ("--sizes=[3]", "got size '3': expected bytes, at least 4"),
+        ("--sizes=[3B]", "got size '3B': expected bytes, at least 4"),
         ("--graphs=[rng]", "did you mean 'ring'"),
         ("--paths=[mesages]", "did you mean 'messages'"),
         ("--wires=[fp8]", "unknown wire 'fp8'"),

@@ -21,6 +21,7 @@ from hvd_gossip.comm.chunks import chunk_bytes
 from hvd_gossip.comm.dist_graph import DistGraphs
 from hvd_gossip.comm.neighbor import NeighborAverage, check_buffer, running_mean
 from hvd_gossip.comm.neighbor_mixer import check_schedule
+from hvd_gossip.comm.raw import raw
 from hvd_gossip.comm.world import World
 from hvd_gossip.graphs import Row, Schedule, Topology
 from hvd_gossip.mixing import Buffers, Settling, Traffic, accumulation_dtype, wire_dtype
@@ -111,7 +112,7 @@ class HierarchicalMixer:
             self.traffic.messages += len(self._row.destinations) * messages
         if self.group_size > 1:
             counts, starts = spans(bounds, piece)
-            self._group.Allgatherv(MPI.IN_PLACE, [as_bytes(piece), counts, starts, MPI.BYTE])
+            self._group.Allgatherv(MPI.IN_PLACE, [raw(piece), counts, starts, MPI.BYTE])
             self._count(len(bounds) * mine.nbytes - mine.nbytes)
 
     def _group_mean(self, piece: Tensor, bounds: list[tuple[int, int]], length: int) -> Tensor:
@@ -120,9 +121,7 @@ class HierarchicalMixer:
         counts, starts = spans(bounds, piece)
         mine = [received[0].nbytes] * self.group_size
         places = (np.arange(self.group_size) * received[0].nbytes).tolist()
-        self._group.Alltoallv(
-            [as_bytes(piece), counts, starts, MPI.BYTE], [as_bytes(received.view(-1)), mine, places, MPI.BYTE]
-        )
+        self._group.Alltoallv([raw(piece), counts, starts, MPI.BYTE], [raw(received), mine, places, MPI.BYTE])
         self._count(piece.nbytes - received[0].nbytes)
         total = torch.empty(length, dtype=accumulation_dtype(piece.dtype))
         return running_mean(total, [1 / self.group_size] * self.group_size, list(received))
@@ -174,8 +173,3 @@ def spans(bounds: list[tuple[int, int]], piece: Tensor) -> tuple[list[int], list
     """Bytes and first byte of each slice."""
     width = piece.element_size()
     return [(end - begin) * width for begin, end in bounds], [begin * width for begin, _ in bounds]
-
-
-def as_bytes(tensor: Tensor) -> np.ndarray:
-    """Values as MPI sends them: 16-bit floats have no MPI type everywhere."""
-    return tensor.detach().view(torch.uint8).numpy()

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from hvd_gossip.comm import mpi as MPI, watchdog
+from hvd_gossip.comm.raw import raw
 from hvd_gossip.mixing import rounded
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class Messages:
         window = max(2, IN_FLIGHT_BYTES // max(1, len(chunks[0]) * wire.itemsize)) if chunks else 2
         for index, chunk in enumerate(chunks):
             sent, received = rounded(chunk, wire), self._space(index % window, degree, len(chunk), wire)
-            request = graph.Ineighbor_allgather(_bytes(sent, sent.nbytes), _bytes(received, sent.nbytes))
+            size = sent.nbytes
+            request = graph.Ineighbor_allgather([raw(sent), size, MPI.BYTE], [raw(received), size, MPI.BYTE])
             pending.append((request, sent, received))
             if len(pending) == window:
                 yield self._arrived(*pending.popleft(), whom)
@@ -66,8 +68,3 @@ class Messages:
         if place not in self._received or self._received[place].numel() < needed:
             self._received[place] = torch.empty(needed, dtype=torch.uint8)
         return self._received[place][:needed].view(dtype).view(degree, length)
-
-
-def _bytes(tensor: Tensor, count: int) -> list:
-    """An mpi4py buffer of plain bytes, so many for each neighbour: 16-bit floats have no MPI type everywhere."""
-    return [tensor.detach().reshape(-1).view(torch.uint8).numpy(), count, MPI.BYTE]

@@ -14,6 +14,7 @@ from torch import Tensor
 from hvd_gossip.comm import mpi as MPI, watchdog
 from hvd_gossip.comm.chunks import CHUNK_BYTES
 from hvd_gossip.comm.neighbor import check_buffer, pieces, weighted_sum
+from hvd_gossip.comm.raw import raw
 from hvd_gossip.graphs import Row
 
 if TYPE_CHECKING:
@@ -60,13 +61,11 @@ class PointToPoint:
         for chunk in pieces(values, max(1, self._chunk_bytes // width)):
             received = [torch.empty_like(chunk) for _ in sources]
             sent = [chunk if scales.get(to, 1.0) == 1.0 else chunk * scales[to] for to in destinations]
-            requests = [self._comm.Irecv(_bytes(r), of, tag) for r, of in zip(received, sources, strict=True)]
-            requests += [self._comm.Isend(_bytes(s), to, tag) for s, to in zip(sent, destinations, strict=True)]
+            requests = [self._comm.Irecv([raw(r), MPI.BYTE], of, tag) for r, of in zip(received, sources, strict=True)]
+            requests += [
+                self._comm.Isend([raw(s), MPI.BYTE], to, tag) for s, to in zip(sent, destinations, strict=True)
+            ]
             watchdog.wait(lambda pending=requests: MPI.Request.Testall(pending), whom)  # type: ignore[misc]
             weighted_sum(chunk, chunk, row, received)
         if values is not buffer:
             buffer.copy_(values)
-
-
-def _bytes(tensor: Tensor) -> list:
-    return [tensor.view(torch.uint8).numpy(), tensor.nbytes, MPI.BYTE]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from hvd_gossip.comm import mpi as MPI, watchdog
+from hvd_gossip.comm.raw import raw
 from hvd_gossip.torch.operations import operations, topology_of
 
 
@@ -47,15 +48,10 @@ def _allgather(tensor: Tensor, graph: Any, nonblocking: bool) -> Any:
         lengths = np.zeros(degree, np.int64)
         comm.Neighbor_allgather(np.array([len(sent)]), [lengths, 1, MPI.INT64_T])
         received = sent.new_empty((int(lengths.sum()), *sent.shape[1:]))
-        row_bytes = received[:0].nbytes if not sent.shape[1:] else int(np.prod(sent.shape[1:])) * sent.element_size()
-        row_bytes = row_bytes or sent.element_size()
-        kind = MPI.BYTE.Create_contiguous(row_bytes).Commit()
-        counts = lengths.tolist()
-        starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(int).tolist() if degree else []
-        request = comm.Ineighbor_allgatherv(
-            [sent.view(-1).view(torch.uint8).numpy(), len(sent), kind],
-            [received.view(-1).view(torch.uint8).numpy(), (counts, starts), kind],
-        )
+        # Counted in rows, so that counts do not wrap where bytes would.
+        kind = MPI.BYTE.Create_contiguous(math.prod(sent.shape[1:]) * sent.element_size()).Commit()
+        spans = (lengths.tolist(), (np.cumsum(lengths) - lengths).tolist())
+        request = comm.Ineighbor_allgatherv([raw(sent), len(sent), kind], [raw(received), spans, kind])
         watchdog.wait(request.Test, lambda: f"a neighbour in graph {topology.name!r}")
         kind.Free()
         return received.to(tensor.device)

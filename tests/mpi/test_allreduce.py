@@ -11,7 +11,10 @@ from mpi4py import MPI
 from hvd_gossip.comm import allreduce
 from hvd_gossip.comm.allreduce_mixer import AllreduceMixer
 from hvd_gossip.comm.broadcast import broadcast_
+from hvd_gossip.comm.fusion import FlatParameters
 from hvd_gossip.comm.horovod_allreduce import HorovodMean
+from hvd_gossip.comm.neighbor_mixer import NeighborMixer
+from hvd_gossip.graphs import schedule
 
 needs_horovod = pytest.mark.skipif(importlib.util.find_spec("horovod") is None, reason="Horovod is not installed")
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
@@ -87,18 +90,20 @@ def test_an_unknown_backend_and_an_impossible_wire_are_refused(here):
 
 
 @needs_horovod
-def test_gossip_and_horovod_interleave(here):
-    """One after the other a thousand times on the same ranks, as a baseline beside gossip does."""
-    from hvd_gossip.comm.neighbor_mixer import NeighborMixer
-    from hvd_gossip.graphs import Static, ring
-
-    gossip, mean = NeighborMixer(here, Static(ring(here.size))), AllreduceMixer(here)
-    buffer = torch.full((100,), float(here.rank), dtype=torch.float64)
-    gossip.begin(0, 0)
-    for _ in range(300):
-        gossip.mix([buffer])
+@pytest.mark.parametrize("shared_memory", [True, False])
+def test_gossip_and_horovod_interleave(here, shared_memory):
+    """A thousand steps in which gossip goes on in the background while Horovod averages, on a new graph in each."""
+    gossip = NeighborMixer(here, schedule("random_ring", here.size), shared_memory=shared_memory)
+    flat, mean = FlatParameters([torch.nn.Parameter(torch.full((100,), float(here.rank)))]), AllreduceMixer(here)
+    gossip.settle(flat, overlap=True)
+    for step in range(1000):
+        gossip.begin(step, 0)
+        gossip.start(flat.buffers)
+        buffer = torch.full((50,), float(here.rank + step))
         mean.mix([buffer])
-    torch.testing.assert_close(buffer, torch.full_like(buffer, (here.size - 1) / 2))
+        assert buffer.sub((here.size - 1) / 2 + step).abs().max() < 1e-3
+        gossip.mix(flat.buffers)
+    assert flat.parameters[0].detach().sub((here.size - 1) / 2).abs().max() < 1e-5
     gossip.free()
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from test_optimizer import OPTIMIZERS, backward, model, parameters_equal
 
 from hvd_gossip import torch as hvd
 from hvd_gossip.comm import background
-from hvd_gossip.graphs import MatrixTopology, Varying, complete, ring
+from hvd_gossip.comm.fusion import FlatParameters
+from hvd_gossip.comm.neighbor_mixer import NeighborMixer
+from hvd_gossip.graphs import MatrixTopology, Varying, complete, ring, schedule
 
 ORDERS = ["dpsgd:order=awc", "dpsgd:order=atc"]
 GRAPHS = ["ring", "random_ring", "ada:k0=4,gamma=1", "one_peer_exponential"]
@@ -142,3 +146,28 @@ def test_bytes_are_counted_as_without_overlap(here, path, algorithm):
         optimizer.gossip.finish()
     one, other = (optimizer.gossip.mixer.traffic for _, optimizer in made)
     assert (one.bytes, one.messages) == (other.bytes, other.messages)
+
+
+def memory() -> int:
+    """Bytes that this process holds."""
+    return 1024 * int(Path("/proc/self/status").read_text().split("VmRSS:")[1].split()[0])
+
+
+@pytest.mark.filterwarnings("ignore:.*send messages instead")
+@pytest.mark.parametrize("overlap", [False, True])
+@pytest.mark.parametrize("graph", ["ring", "complete"])
+def test_memory_beyond_the_model_is_one_copy_whatever_the_degree(here, path, graph, overlap):
+    """Of 80 MB of parameters: a second place for them, and 2 MiB for each neighbour that messages come from."""
+    size, mixer = 80_000_000, NeighborMixer(here, schedule(graph, here.size))
+    flat = FlatParameters([torch.nn.Parameter(torch.ones(size // 4))])
+    before = memory()
+    mixer.settle(flat, overlap)
+    for round in range(3):
+        mixer.begin(round, 0)
+        mixer.start(flat.buffers)
+        mixer.mix(flat.buffers)
+    copies = 1 if mixer._settled.holds(flat.buffers) else 0
+    # What neighbours hold in shared memory is counted as held by each who reads it.
+    read = 2 * (here.size - 1) if mixer._settled._vectors else 0
+    assert memory() - before < (copies + read) * size + here.size * (2 << 20) + 20_000_000
+    mixer.free()

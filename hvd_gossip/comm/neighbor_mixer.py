@@ -102,10 +102,11 @@ class NeighborMixer:
             self._pending = self._background.submit(self._settled.mix, self._topology, self._row, self._whom())
 
     def forget(self) -> None:
-        """Let what `start` has begun end and change nothing."""
+        """Let what `start` has begun end, here and where this rank is read, and change nothing."""
         pending, self._pending = self._pending, None
         if pending is not None:
             pending.result()
+            self._settled.quiesce(self._whom())
 
     def mix(self, buffers: Buffers) -> None:
         if self.size == 1 or self._topology is None:

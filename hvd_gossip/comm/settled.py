@@ -124,6 +124,11 @@ class SettledVectors:
         """Seconds spent waiting for ranks of this node so far."""
         return self._vectors.waited if self._vectors else 0.0
 
+    def quiesce(self, whom: Callable[..., str]) -> None:
+        """Wait until nobody reads this rank's values any more."""
+        if self._vectors:
+            self._vectors.quiesce(whom)
+
     def turn(self) -> None:
         """Let the parameters be what `mix` has written."""
         assert self._parameters is not None

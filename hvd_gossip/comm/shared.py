@@ -113,7 +113,7 @@ class SharedVectors:
             ValueError: a source has another graph in this round.
         """
         number = self.rounds + 1
-        self._wait(self._hearers, FINISHED, self.rounds, whom)
+        self.quiesce(whom)
         self.own.flags[FINGERPRINT] = fingerprint
         self._fence()
         self.own.flags[PUBLISHED] = number
@@ -127,6 +127,10 @@ class SharedVectors:
                     f"{whom(source)}: every rank must be given the same graph"
                 )
         return sources
+
+    def quiesce(self, whom: Callable[[int], str]) -> None:
+        """Wait until those who hear this rank have read it."""
+        self._wait(self._hearers, FINISHED, self.rounds, whom)
 
     def close(self) -> None:
         """Tell that the near sources have been read."""

@@ -32,6 +32,6 @@ def hide_exchanges(model: nn.Module, engine: Engine) -> None:
 
 
 def finish_exchanges() -> None:
-    """End what `step` has left to the next forward pass: from here on parameters are what they are without overlap."""
+    """End what goes on: from here on parameters are what they are without overlap, and may be changed on all ranks."""
     for engine in _engines:
-        engine.finish()
+        engine.interrupt()

@@ -75,6 +75,8 @@ def test_what_people_do_around_a_step(here, path, algorithm):
             with torch.no_grad():
                 seen.append(module(torch.ones(2, 1, 6, 6)))
             module.train()
+            with hvd.averaged(module):
+                seen.append(module[4].weight.detach().clone())
             backward(module, 99 + here.rank)
             optimizer.step()
             with hvd.averaged(module):

@@ -75,7 +75,8 @@ def _leave() -> None:
     if MPI.Is_finalized() or _departure is None:
         return
     together, begin = _departure.Ibarrier(), time.monotonic()
-    while not together.Test():
+    # Horovod, where it has started MPI, ends it as soon as one rank has left: this rank may still be here then.
+    while not MPI.Is_finalized() and not together.Test():
         if _status not in (None, 0) and time.monotonic() - begin > GRACE:
             rank, size = MPI.COMM_WORLD.Get_rank(), MPI.COMM_WORLD.Get_size()
             sys.stderr.write(f"\nRank {rank} of {size} left by sys.exit({_status!r}), others go on; the job ends.\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from test_optimizer import OPTIMIZERS, backward, model, parameters_equal
@@ -123,7 +124,7 @@ def test_another_epoch_in_the_midst_of_an_exchange_is_refused(here):
 def test_an_error_in_the_background_is_raised_by_the_step(here):
     if here.size == 1:
         pytest.skip("one rank agrees with itself")
-    other = MatrixTopology("other", torch.full((here.size, here.size), 1 / here.size).numpy())
+    other = MatrixTopology("other", np.full((here.size, here.size), 1 / here.size))
     graphs = [complete(here.size), ring(here.size) if here.size > 3 else other]
     made = Varying("own", here.size, lambda round, epoch: graphs[0 if round < 9 or here.rank else 1])
     _, (module, optimizer) = pair("dpsgd:order=awc", made)

@@ -8,6 +8,7 @@ import time
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from test_neighbor import stacked
@@ -184,7 +185,7 @@ def test_no_file_is_left_and_memory_outlives_the_mixer(here):
 def test_ranks_with_different_graphs_are_told_by_those_who_read(here):
     if here.size == 1:
         pytest.skip("one rank agrees with itself")
-    graphs = [ring(here.size), MatrixTopology("other", torch.full((here.size, here.size), 1 / here.size).numpy())]
+    graphs = [ring(here.size), MatrixTopology("other", np.full((here.size, here.size), 1 / here.size))]
     made = Varying("own", here.size, lambda round, epoch: graphs[0 if round < 9 or here.rank else 1])
     mixer = NeighborMixer(here, made)
     flat = FlatParameters(parameters(here.rank))

@@ -23,7 +23,7 @@ def neighbor_allgather(tensor: Tensor, *, graph: Any = None, name: str | None = 
         name: accepted as BlueFog does.
 
     Example:
-        >>> import hvd_gossip.torch as hvd
+        >>> import torch, hvd_gossip.torch as hvd
         >>> hvd.init()
         >>> len(hvd.neighbor_allgather(torch.ones(2), graph="complete")) == 2 * (hvd.size() - 1)
         True

@@ -146,8 +146,15 @@ def test_low_rank_of_numbers_near_the_largest_is_finite() -> None:
         torch.testing.assert_close(compressed(compressor("low_rank"), x, seed), x, rtol=1e-4, atol=0)
 
 
-def test_low_rank_of_nothing_is_nothing() -> None:
-    assert not compressed(compressor("low_rank"), torch.zeros(50)).any()
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_low_rank_of_nothing_or_next_to_it_is_finite(share: float, dtype: torch.dtype) -> None:
+    """A number drawn above 4 divided by the smallest normal one is infinite; of these seeds, some draw one."""
+    x = torch.full((10_000,), share * torch.finfo(dtype).tiny, dtype=dtype)
+    for seed in range(60):
+        found = compressed(compressor("low_rank"), x, seed)
+        assert bool(found.isfinite().all())
+        assert bool(found.any()) <= bool(x.any())
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -59,7 +59,8 @@ class LowRank(Compressor):
             return as_bytes(torch.full(((rows + columns) * rank,), math.nan, dtype=accumulation_dtype(x.dtype)))
         matrix = padded(x, rows * columns).view(rows, columns)
         # Only directions count here; near the ends of the dtype's range squares would be infinite, or 0.
-        start /= max(scale, torch.finfo(matrix.dtype).tiny)
+        # What is drawn is below 16, and 16 over 16 times the smallest normal number is finite.
+        start /= max(scale, 16 * torch.finfo(matrix.dtype).tiny)
         left = torch.linalg.qr(matrix @ start.to(matrix.dtype)).Q
         # `left.T @ matrix` takes a tenth of the time of `matrix.T @ left`.
         return torch.cat([as_bytes(left), as_bytes(left.T @ matrix)])

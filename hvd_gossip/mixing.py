@@ -83,6 +83,12 @@ class Mixer(Protocol):
     def start(self, buffers: Buffers) -> None:
         """Let `mix` of these buffers go on from now: until it is called they may be read, but not be changed."""
 
+    def arrived(self, buffer: int, length: int) -> bool:
+        """Wait until what `start` goes on with has so many values of this buffer ready; False if nothing goes on.
+
+        Until `mix` they lie where the buffer will be then.
+        """
+
     def forget(self) -> None:
         """Give up what `start` has begun, on every rank alike."""
 
@@ -145,6 +151,10 @@ class MatrixMixer:
 
     def start(self, buffers: Buffers) -> None:
         """Nothing goes on ahead of `mix`."""
+
+    def arrived(self, buffer: int, length: int) -> bool:
+        """Nothing goes on ahead of `mix`."""
+        return False
 
     def forget(self) -> None:
         """Nothing has been started."""

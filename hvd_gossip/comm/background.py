@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
@@ -14,6 +15,42 @@ from hvd_gossip.comm import mpi as MPI
 def allowed() -> bool:
     """Whether MPI may be called from a second thread."""
     return bool(MPI.Query_thread() >= MPI.THREAD_MULTIPLE)
+
+
+class Progress:
+    """How many values of each buffer have been written by a task in the background.
+
+    Example:
+        >>> progress = Progress()
+        >>> progress.run(lambda: progress.reach(0, 7))
+        >>> progress.wait(0, 7), progress.wait(0, 8)
+        (True, False)
+    """
+
+    def __init__(self) -> None:
+        self._written: Counter[int] = Counter()
+        self._ended = False
+        self._changed = threading.Condition()
+
+    def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """`function(*arguments)`, whose end, by an error too, leaves nobody waiting."""
+        try:
+            return function(*arguments)
+        finally:
+            self._ended = True
+            self.reach(0, 0)
+
+    def reach(self, buffer: int, length: int) -> None:
+        """Tell that so many values of a buffer are there."""
+        with self._changed:
+            self._written[buffer] = max(self._written[buffer], length)
+            self._changed.notify_all()
+
+    def wait(self, buffer: int, length: int) -> bool:
+        """Wait until so many values are there; False if the task ended without them."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended or self._written[buffer] >= length)
+            return self._written[buffer] >= length
 
 
 class Background:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -21,6 +21,11 @@ class Slot(NamedTuple):
     offset: int
     shape: torch.Size
     stride: tuple[int, ...]
+
+    @property
+    def end(self) -> int:
+        """The place behind the last value."""
+        return self.offset + self.shape.numel()
 
     def view(self, buffers: Sequence[Tensor]) -> Tensor:
         """The tensor as a view of its buffer, with its own strides."""
@@ -138,6 +143,16 @@ class FlatParameters:
             buffer.data = home
         for parameter, view in zip(self.parameters, self._views[self._side], strict=True):
             parameter.data = view
+
+    def end(self, index: int) -> tuple[int, int]:
+        """The buffer in which a parameter lies, and where it ends there."""
+        slot = self._slots[index]
+        return slot.buffer, slot.end
+
+    def turn_some(self, indices: Iterable[int]) -> None:
+        """Let these parameters be what lies in the other place, ahead of `turn`."""
+        for index in indices:
+            self.parameters[index].data = self._views[1 - self._side][index]
 
     def current(self) -> Sequence[Tensor]:
         """Where the buffers are."""

@@ -77,6 +77,10 @@ class HierarchicalMixer:
     def start(self, buffers: Buffers) -> None:
         """Nothing goes on ahead of `mix`."""
 
+    def arrived(self, buffer: int, length: int) -> bool:
+        """Nothing goes on ahead of `mix`."""
+        return False
+
     def forget(self) -> None:
         """Nothing has been started."""
 

@@ -51,6 +51,7 @@ class NeighborAverage:
         out: Tensor | None = None,
         near: Mapping[int, Tensor] | None = None,
         whom: Callable[[], str] = lambda: "its neighbours",
+        reach: Callable[[int], None] = lambda length: None,
     ) -> int:
         """`out <- W x` for this rank's row; returns how many messages each far neighbour was sent.
 
@@ -62,6 +63,7 @@ class NeighborAverage:
             out: where the result goes, another vector like x (default: x itself).
             near: what near neighbours hold, by rank.
             whom: says for whom a message waits.
+            reach: is told how many values of `out` are there, whenever some have come.
 
         Raises:
             ValueError: the buffer is not a contiguous vector of floating-point numbers.
@@ -88,6 +90,7 @@ class NeighborAverage:
             ]
             combine = weighted_sum if wire == chunks[index].dtype else weighted_differences
             combine(results[index], chunks[index], row, parts)
+            reach((index + 1) * length // (2 if buffer.is_complex() else 1))
         return len(chunks)
 
 

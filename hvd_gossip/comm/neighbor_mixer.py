@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from hvd_gossip.comm import background, chunks
-from hvd_gossip.comm.background import Background
+from hvd_gossip.comm.background import Background, Progress
 from hvd_gossip.comm.dist_graph import DistGraphs
 from hvd_gossip.comm.neighbor import NeighborAverage
 from hvd_gossip.comm.settled import SettledVectors, wanted
@@ -63,6 +63,7 @@ class NeighborMixer:
         self.graphs = DistGraphs(world)
         self._background = Background()
         self._pending: Future | None = None
+        self._progress = Progress()
         self._prepared: Future | None = None
         self._topology: Topology | None = None
         self._row: Row
@@ -99,7 +100,14 @@ class NeighborMixer:
         """
         if self._pending is None and self._settled.holds(buffers) and background.allowed():
             self._join()
-            self._pending = self._background.submit(self._settled.mix, self._topology, self._row, self._whom())
+            self._progress = progress = Progress()
+            what = (self._settled.mix, self._topology, self._row, self._whom(), progress)
+            self._pending = self._background.submit(progress.run, *what)
+
+    def arrived(self, buffer: int, length: int) -> bool:
+        """Wait until what `start` goes on with has written so many values of this buffer; False if nothing goes on."""
+        with self.traffic.timed():
+            return self._pending is not None and self._progress.wait(buffer, length)
 
     def forget(self) -> None:
         """Let what `start` has begun end, here and where this rank is read, and change nothing."""

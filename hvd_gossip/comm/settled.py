@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hvd_gossip.comm import mpi as MPI
+from hvd_gossip.comm.background import Progress
 from hvd_gossip.comm.dist_graph import DistGraphs
 from hvd_gossip.comm.neighbor import NeighborAverage
 from hvd_gossip.comm.shared import SharedVectors
@@ -106,7 +107,7 @@ class SettledVectors:
             destinations=row.destinations[destinations],
         )
 
-    def mix(self, topology: Topology, row: Row, whom: Callable[..., str]) -> int:
+    def mix(self, topology: Topology, row: Row, whom: Callable[..., str], progress: Progress | None = None) -> int:
         """Write W x to the other place; nothing else changes. Returns how many messages leave this rank."""
         assert self._parameters is not None
         graph = self.graphs[topology] if self.graphs else None
@@ -114,7 +115,9 @@ class SettledVectors:
         messages = 0
         for index, (buffer, out) in enumerate(zip(self._parameters.current(), self._parameters.other(), strict=True)):
             near = {source: self._vectors.current(source, index) for source in sources} if self._vectors else {}
-            messages += self._average(graph, row, buffer, out, near, whom)
+            reach = partial(progress.reach, index) if progress else lambda length: None
+            messages += self._average(graph, row, buffer, out, near, whom, reach)
+            reach(len(buffer))
         if self._vectors:
             self._vectors.close()
         return messages * len(self._far(row).destinations) if graph else 0

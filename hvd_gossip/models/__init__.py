@@ -1,4 +1,7 @@
-"""Models of the tasks: constructors that take the shape of one input and the number of classes."""
+"""Models of the tasks: constructors that take the shape of one input and the number of classes.
+
+Their forward passes call their children, and use no parameter of a child in another way.
+"""
 
 from __future__ import annotations
 

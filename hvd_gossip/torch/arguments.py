@@ -37,10 +37,15 @@ def check_gradient_options(method: Algorithm, compression: torch.dtype | None, o
         raise ValueError(f"got op = {op!r}: gossip averages parameters, use op=Average or algorithm='allreduce'")
 
 
-def check_overlap(model: Any) -> None:
-    """Refuse what is no model."""
+def check_overlap(model: Any, parts: Any) -> None:
+    """Refuse what is no model, and parts of another one."""
+    if model is None and parts:
+        raise ValueError("got parts without overlap: expected the model that they belong to as overlap")
     if model is not None and not isinstance(model, nn.Module):
         raise ValueError(f"got overlap = {model!r}: expected the model whose passes shall hide the exchange, or None")
+    known = () if model is None else tuple(model.modules())
+    if any(not any(part is module for module in known) for part in parts):
+        raise ValueError("got parts with something that is no module of the model given as overlap")
 
 
 def parameter_names(

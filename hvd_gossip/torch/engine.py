@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -50,6 +50,7 @@ class Engine:
         self._names = names
         self._scale = scale
         self._overlap, self._deferred = overlap, False
+        self._arrived: set[int] = set()
         self._synchronized = False
         self._gradients: FlatGradients | None = None
         self._fuse()
@@ -73,6 +74,7 @@ class Engine:
         if len(set(self.world.comm.allgather(digest))) > 1:
             self.world.agree("the list of trained parameters (name, shape, dtype)", described)
         self.flat = FlatParameters(parameters)
+        self._index = {id(p): index for index, p in enumerate(parameters)}
         self.mixer.settle(self.flat, self._overlap)
         self._gradients = None
 
@@ -99,7 +101,26 @@ class Engine:
         """End a mixing that the last step has left to go on."""
         if self._deferred:
             self._deferred = False
+            self._arrived.clear()
             self.mixer.mix(self.flat.buffers)
+
+    @torch.no_grad()
+    def arrive(self, parameters: Iterable[Tensor]) -> None:
+        """End a mixing that the last step has left to go on as far as these parameters need it."""
+        if not self._deferred:
+            return
+        indices = [self._index[id(p)] for p in parameters if id(p) in self._index]
+        new = [index for index in indices if index not in self._arrived]
+        if all(self.mixer.arrived(*self.flat.end(index)) for index in new):
+            self.flat.turn_some(new)
+            self._arrived.update(new)
+        else:
+            self.finish()
+
+    @property
+    def arriving(self) -> bool:
+        """Whether some parameters are mixed already, and others not yet."""
+        return bool(self._arrived)
 
     def interrupt(self) -> None:
         """End what goes on, for the parameters are about to change; what was started is done again."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -114,6 +114,7 @@ def DistributedOptimizer(
     algorithm: str | Algorithm = "dpsgd",
     allreduce: str = "horovod",
     overlap: nn.Module | None = None,
+    parts: Sequence[nn.Module] = (),
     group_size: int | str | None = None,
 ) -> Any:
     """Make an optimizer distributed, in place: it stays the same object and an instance of its class.
@@ -136,6 +137,9 @@ def DistributedOptimizer(
         overlap: the model, to let averages go on behind its forward and backward passes. Its parameters may then be
             changed by `step` and by loading a state only, and what `step` has done shows at the next forward pass,
             `state_dict()`, or function of this module. Memory: a second copy of the parameters.
+        parts: modules of that model, so that after an update each waits for its own average only, when it is called.
+            For modules whose parameters nobody uses before they are called: layers one after the other, but not, say,
+            the `out_proj` of `nn.MultiheadAttention`.
         group_size: ranks that follow each other and hold the mean of their group, while groups gossip with groups on
             `graph`, which is one of groups then; "node" for the ranks of a node (default: every rank for itself).
 
@@ -167,7 +171,7 @@ def DistributedOptimizer(
         check_hints(backward_passes_per_step, op, gradient_predivide_factor, process_set)
         found = find_algorithm(algorithm)
         check_gradient_options(found, compression, op)
-        check_overlap(overlap)
+        check_overlap(overlap, parts)
         return found
 
     method = here.together(check)
@@ -176,7 +180,7 @@ def DistributedOptimizer(
     scale = here.size if reduction(op) is Sum else 1
     engine = Engine(optimizer, method, mixer, here, names, scale, overlap is not None)
     if overlap is not None:
-        hide_exchanges(overlap, engine)
+        hide_exchanges(overlap, engine, parts)
     # A scheduler made earlier has put its own `step` in front of the class's.
     optimizer.__dict__.pop("step", None)
     kind = type(optimizer)

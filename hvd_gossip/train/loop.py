@@ -95,6 +95,7 @@ class Training:
             allreduce=self.config.allreduce,
             compression=WIRES[self.config.wire],
             overlap=self.model if self.config.overlap else None,
+            parts=list(self.model.children()) if self.config.overlap else (),
             group_size=group_size,
         )
 

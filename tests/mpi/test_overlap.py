@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ def path(request, monkeypatch):
     monkeypatch.setenv("HVD_GOSSIP_SHARED_MEMORY", "1" if request.param == "shared" else "0")
 
 
-def pair(algorithm, graph, **options):
+def pair(algorithm, graph, parts=False, **options):
     """The same training without and with overlap."""
     made = []
     for overlap in (False, True):
@@ -36,6 +37,7 @@ def pair(algorithm, graph, **options):
             algorithm=algorithm,
             graph=graph,
             overlap=module if overlap else None,
+            parts=list(module) if overlap and parts else (),
             **options,
         )
         made.append((module, optimizer))
@@ -48,10 +50,11 @@ def step(module, optimizer, seed):
     optimizer.step()
 
 
+@pytest.mark.parametrize("parts", [False, True])
 @pytest.mark.parametrize("algorithm", ORDERS)
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_the_trajectory_is_the_same_to_the_last_bit(here, path, algorithm, graph):
-    made = pair(algorithm, graph)
+def test_the_trajectory_is_the_same_to_the_last_bit(here, path, algorithm, graph, parts):
+    made = pair(algorithm, graph, parts)
     for number in range(9):
         for module, optimizer in made:
             optimizer.set_epoch(number // 3)
@@ -62,10 +65,11 @@ def test_the_trajectory_is_the_same_to_the_last_bit(here, path, algorithm, graph
     assert distances[0] == distances[1]
 
 
+@pytest.mark.parametrize("parts", [False, True])
 @pytest.mark.parametrize("algorithm", ORDERS)
-def test_what_people_do_around_a_step(here, path, algorithm):
+def test_what_people_do_around_a_step(here, path, algorithm, parts):
     """Evaluation, accumulation, averaged models, and a state that is loaded, in the midst of exchanges."""
-    made = pair(algorithm, "exponential")
+    made = pair(algorithm, "exponential", parts)
     results = []
     for module, optimizer in made:
         seen = []
@@ -107,6 +111,44 @@ def test_the_exchange_is_under_way_before_the_step(here, algorithm):
     assert optimizer.gossip.mixer._pending is not None
     optimizer.gossip.interrupt()
     assert optimizer.gossip.mixer._pending is None
+
+
+def test_a_part_is_used_while_the_average_of_a_later_one_goes_on(here, monkeypatch):
+    if here.size == 1 or not background.allowed():
+        pytest.skip("one rank exchanges nothing" if here.size == 1 else "MPI runs without MPI_THREAD_MULTIPLE")
+    _, (module, optimizer) = pair("dpsgd", "ring", parts=True)
+    mixer, reach, seen = optimizer.gossip.mixer, threading.Event(), []
+    average = mixer._settled._average
+
+    def slow(graph, row, buffer, out, near, whom, told):
+        first, last = buffer[:end], buffer[end:]
+        messages = average(graph, row, first, out[:end], {j: v[:end] for j, v in near.items()}, whom)
+        told(end)
+        assert reach.wait(60)
+        rest = {j: v[end:] for j, v in near.items()}
+        return messages + average(graph, row, last, out[end:], rest, whom)
+
+    end = optimizer.gossip.flat.end(0)[1]  # of the convolution's weight
+    step(module, optimizer, here.rank)
+    optimizer.gossip.finish()
+    monkeypatch.setattr(mixer._settled, "_average", slow)
+    step(module, optimizer, here.rank)
+    module[0].register_forward_hook(lambda *_: (seen.append(mixer._pending.done()), reach.set()) and None)
+    backward(module, here.rank)
+    assert seen == [False]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"parts": [torch.nn.Linear(1, 1)]}, "parts without overlap"),
+        ({"overlap": torch.nn.Linear(1, 1), "parts": [torch.nn.Linear(1, 1)]}, "no module of the model"),
+    ],
+)
+def test_parts_of_nothing_are_refused(here, options, message):
+    module = model()
+    with pytest.raises(ValueError, match=message):
+        hvd.DistributedOptimizer(OPTIMIZERS["momentum"](module.parameters()), **options)
 
 
 def test_another_epoch_in_the_midst_of_an_exchange_is_refused(here):

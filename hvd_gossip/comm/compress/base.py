@@ -50,9 +50,10 @@ class Compressor(ABC):
             uint8 vector of `nbytes(d, x.dtype)` bytes, in memory of its own.
 
         Raises:
-            ValueError: x is not such a vector.
+            ValueError: x is not such a vector, or seed not such an integer.
         """
         check_vector(x)
+        check_seed(seed)
         return self._encode(real(x), seed) if len(x) else new_bytes(0)
 
     def decode(self, payload: Tensor, out: Tensor, seed: int) -> Tensor:
@@ -89,6 +90,12 @@ def check_dtype(dtype: torch.dtype) -> None:
     """Refuse what is not in `DTYPES`."""
     if dtype not in DTYPES:
         raise ValueError(f"got {dtype}: expected one of {', '.join(map(str, DTYPES))}")
+
+
+def check_seed(seed: int) -> None:
+    """Refuse what compressors that draw cannot start from, in those too that draw nothing."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ValueError(f"got seed = {seed!r}: expected an integer of at least 0")
 
 
 def check_vector(x: Tensor) -> None:

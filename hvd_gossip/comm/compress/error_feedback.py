@@ -50,7 +50,7 @@ class ErrorFeedback:
         self.residual: Tensor | None = None
 
     def encode(self, x: Tensor, seed: int) -> Tensor:
-        """The bytes of C(x + e); e is updated.
+        """The bytes of C(x + e); e is updated, unless there is an error.
 
         Args:
             x: vector [d], as `Compressor.encode` takes it; stays as it is.
@@ -63,10 +63,10 @@ class ErrorFeedback:
             ValueError: x is not such a vector, or unlike those before.
         """
         check_vector(x)
-        wanted = self._residual_for(x).add_(x.detach())
+        wanted = self._residual_for(x) + x.detach()
         point = wanted if wanted.dtype == x.dtype else store(empty(len(x), x.dtype), wanted)
         payload = self.compressor.encode(point, seed)
-        wanted.sub_(self.compressor.decode(payload, empty(len(x), x.dtype), seed))
+        self.residual = wanted.sub_(self.compressor.decode(payload, empty(len(x), x.dtype), seed))
         return payload
 
     def _residual_for(self, x: Tensor) -> Tensor:

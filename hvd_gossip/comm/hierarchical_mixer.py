@@ -22,6 +22,7 @@ from hvd_gossip.comm.dist_graph import DistGraphs
 from hvd_gossip.comm.neighbor import NeighborAverage, check_buffer, running_mean
 from hvd_gossip.comm.neighbor_mixer import check_schedule
 from hvd_gossip.comm.raw import raw
+from hvd_gossip.comm.staging import Staging
 from hvd_gossip.comm.world import World
 from hvd_gossip.graphs import Row, Schedule, Topology
 from hvd_gossip.mixing import Buffers, Settling, Traffic, accumulation_dtype, wire_dtype
@@ -66,7 +67,7 @@ class HierarchicalMixer:
         cross.Free()
         check_schedule(self._peers, schedule, f"groups of {self.group_size} ranks")
         self._graphs = DistGraphs(self._peers)
-        self._average = NeighborAverage(chunk_bytes(world), wire)
+        self._average, self._staging = NeighborAverage(chunk_bytes(world), wire), Staging()
         self._topology: Topology | None = None
         self._row: Row
         world.own(self.free)
@@ -94,12 +95,13 @@ class HierarchicalMixer:
         with self.traffic.timed():
             for buffer in buffers:
                 check_buffer(buffer)
-                staged = buffer.to("cpu") if buffer.is_cuda else buffer
-                values = torch.view_as_real(staged).view(-1) if staged.is_complex() else staged
-                for piece in values.split(max(1, self._piece_bytes // values.element_size())) if len(values) else ():
-                    self._mix_piece(piece)
-                if staged is not buffer:
-                    buffer.copy_(staged)
+                with self._staging(buffer, anyway=True) as staged:
+                    self._mix_vector(staged)
+
+    def _mix_vector(self, vector: Tensor) -> None:
+        values = torch.view_as_real(vector).view(-1) if vector.is_complex() else vector
+        for piece in values.split(max(1, self._piece_bytes // values.element_size())) if len(values) else ():
+            self._mix_piece(piece)
 
     def _mix_piece(self, piece: Tensor) -> None:
         """One piece in place: scatter and average in the group, gossip, gather in the group."""

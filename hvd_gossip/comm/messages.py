@@ -11,6 +11,7 @@ from torch import Tensor
 
 from hvd_gossip.comm import mpi as MPI, watchdog
 from hvd_gossip.comm.raw import raw
+from hvd_gossip.comm.staging import wait_for_values
 from hvd_gossip.mixing import rounded
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Messages:
 
     def __init__(self) -> None:
         self.waited = 0.0
-        self._received: dict[int, Tensor] = {}
+        self._received: dict[tuple[int, torch.device], Tensor] = {}
 
     def __call__(
         self, graph: Distgraphcomm, degree: int, chunks: Sequence[Tensor], wire: torch.dtype, whom: Callable[[], str]
@@ -49,7 +50,8 @@ class Messages:
         pending: deque[tuple[Request, Tensor, Tensor]] = deque()
         window = max(2, IN_FLIGHT_BYTES // max(1, len(chunks[0]) * wire.itemsize)) if chunks else 2
         for index, chunk in enumerate(chunks):
-            sent, received = rounded(chunk, wire), self._space(index % window, degree, len(chunk), wire)
+            sent, received = rounded(chunk, wire), self._space(index % window, degree, chunk, wire)
+            wait_for_values(sent)
             size = sent.nbytes
             request = graph.Ineighbor_allgather([raw(sent), size, MPI.BYTE], [raw(received), size, MPI.BYTE])
             pending.append((request, sent, received))
@@ -63,8 +65,8 @@ class Messages:
         self.waited += watchdog.wait(request.Test, whom)
         return received
 
-    def _space(self, place: int, degree: int, length: int, dtype: torch.dtype) -> Tensor:
-        needed = degree * length * dtype.itemsize
-        if place not in self._received or self._received[place].numel() < needed:
-            self._received[place] = torch.empty(needed, dtype=torch.uint8)
-        return self._received[place][:needed].view(dtype).view(degree, length)
+    def _space(self, place: int, degree: int, chunk: Tensor, dtype: torch.dtype) -> Tensor:
+        needed, key = degree * len(chunk) * dtype.itemsize, (place, chunk.device)
+        if key not in self._received or self._received[key].numel() < needed:
+            self._received[key] = torch.empty(needed, dtype=torch.uint8, device=chunk.device)
+        return self._received[key][:needed].view(dtype).view(degree, len(chunk))

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from hvd_gossip.comm.chunks import CHUNK_BYTES, LEAST_BYTES
 from hvd_gossip.comm.messages import Messages
+from hvd_gossip.comm.staging import Staging, direct
 from hvd_gossip.graphs import Row
 from hvd_gossip.mixing import accumulation_dtype, rounded, wire_dtype
 
@@ -36,7 +37,7 @@ class NeighborAverage:
         if chunk_bytes < LEAST_BYTES:
             raise ValueError(f"got chunk_bytes = {chunk_bytes}, expected at least {LEAST_BYTES} (one complex number)")
         self.chunk_bytes, self._wire = chunk_bytes, wire
-        self._messages = Messages()
+        self._messages, self._staging = Messages(), Staging()
 
     @property
     def waited(self) -> float:
@@ -69,10 +70,10 @@ class NeighborAverage:
             ValueError: the buffer is not a contiguous vector of floating-point numbers.
         """
         check_buffer(buffer)
-        if buffer.is_cuda:
-            staged = buffer.to("cpu")
-            messages = self(graph, row, staged, whom=whom)
-            (buffer if out is None else out).copy_(staged)
+        if not direct(buffer):
+            with self._staging(buffer, out) as values:
+                messages = self(graph, row, values, whom=whom)
+            reach(len(buffer))
             return messages
         near = near or {}
         wire = wire_dtype(buffer.dtype, self._wire)

@@ -15,6 +15,7 @@ from hvd_gossip.comm import mpi as MPI, watchdog
 from hvd_gossip.comm.chunks import CHUNK_BYTES
 from hvd_gossip.comm.neighbor import check_buffer, pieces, weighted_sum
 from hvd_gossip.comm.raw import raw
+from hvd_gossip.comm.staging import Staging
 from hvd_gossip.graphs import Row
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class PointToPoint:
 
     def __init__(self, comm: Intracomm, chunk_bytes: int = CHUNK_BYTES) -> None:
         self._comm, self._chunk_bytes, self._calls = comm, chunk_bytes, 0
+        self._staging = Staging()
 
     def __call__(
         self,
@@ -55,7 +57,12 @@ class PointToPoint:
         check_buffer(buffer)
         self._calls += 1
         tag = self._calls % TAGS if tag is None else tag
-        values = buffer.to("cpu") if buffer.is_cuda else buffer
+        with self._staging(buffer, anyway=True) as values:
+            self._average(row, values, scales, whom, tag)
+
+    def _average(
+        self, row: Row, values: Tensor, scales: Mapping[int, float], whom: Callable[[], str], tag: int
+    ) -> None:
         width = torch.view_as_real(values).element_size() if values.is_complex() else values.element_size()
         sources, destinations = row.sources.tolist(), row.destinations.tolist()
         for chunk in pieces(values, max(1, self._chunk_bytes // width)):
@@ -67,5 +74,3 @@ class PointToPoint:
             ]
             watchdog.wait(lambda pending=requests: MPI.Request.Testall(pending), whom)  # type: ignore[misc]
             weighted_sum(chunk, chunk, row, received)
-        if values is not buffer:
-            buffer.copy_(values)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
+
 import torch
 from torch import Tensor
 
+from hvd_gossip.comm import mpi as MPI
 
-def raw(tensor: Tensor) -> np.ndarray:
-    """The memory of a contiguous tensor as a uint8 array; nothing is copied."""
+
+def raw(tensor: Tensor) -> Any:
+    """The memory of a contiguous tensor as bytes that MPI takes; nothing is copied."""
+    if tensor.is_cuda:
+        return MPI.buffer.fromaddress(tensor.data_ptr(), tensor.nbytes)
     return tensor.detach().reshape(-1).view(torch.uint8).numpy()

@@ -204,3 +204,4 @@ class Deferred:
     def __init__(self, mixer: Mixer) -> None:
         self.size, self.traffic, self.mix = mixer.size, mixer.traffic, mixer.start
         self.begin, self.start, self.settle, self.forget = mixer.begin, mixer.start, mixer.settle, mixer.forget
+        self.arrived = mixer.arrived

@@ -7,10 +7,11 @@ import pytest
 import torch
 from test_dist_graph import GRAPHS
 
+from hvd_gossip.comm import neighbor, staging
 from hvd_gossip.comm.dist_graph import DistGraphs
 from hvd_gossip.comm.neighbor import NeighborAverage, weighted_sum
 from hvd_gossip.comm.neighbor_mixer import NeighborMixer
-from hvd_gossip.graphs import MatrixTopology, Row, Static, exponential, ring
+from hvd_gossip.graphs import MatrixTopology, Row, Static, exponential, ring, schedule
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64, torch.complex128]
 CHUNK = 256
@@ -131,3 +132,30 @@ def test_a_graph_that_only_one_rank_was_given_is_refused(here):
         return
     with pytest.raises(ValueError, match="the graph differs between ranks"):
         NeighborMixer(here, schedule)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("graph", ["ring", "exponential", "complete"])
+def test_vectors_of_a_device_are_averaged_as_those_in_main_memory(here, graph):
+    mixer = NeighborMixer(here, schedule(graph, here.size))
+    host = torch.arange(300_001, dtype=torch.float32) + here.rank
+    device = host.to("cuda")
+    mixer.begin(0, 0)
+    mixer.mix([host])
+    mixer.mix([device])
+    torch.testing.assert_close(device.cpu(), host, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("graph", ["ring", "exponential", "complete"])
+def test_vectors_elsewhere_are_averaged_through_main_memory(here, graph, monkeypatch):
+    """Main memory, taken for that of a device which MPI cannot read."""
+    host = torch.arange(300_001, dtype=torch.float32) + here.rank
+    device = host.clone()
+    mixer = NeighborMixer(here, schedule(graph, here.size))
+    mixer.begin(0, 0)
+    mixer.mix([host])
+    address = device.data_ptr()
+    monkeypatch.setattr(staging, "elsewhere", lambda vector: vector.data_ptr() == address)
+    monkeypatch.setattr(neighbor, "direct", lambda vector: vector.data_ptr() != address)
+    mixer.mix([device])
+    assert torch.equal(device, host)

@@ -133,7 +133,12 @@ def test_a_part_is_used_while_the_average_of_a_later_one_goes_on(here, monkeypat
     optimizer.gossip.finish()
     monkeypatch.setattr(mixer._settled, "_average", slow)
     step(module, optimizer, here.rank)
-    module[0].register_forward_hook(lambda *_: None)
+
+    def reached(*_):
+        seen.append(mixer._pending.done())
+        reach.set()
+
+    module[0].register_forward_hook(reached)
     backward(module, here.rank)
     assert seen == [False]
 

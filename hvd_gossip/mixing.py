@@ -1,7 +1,7 @@
 """The seam of the package: a mixer replaces x by W(t) x, and every synchronous algorithm is written against it.
 
-Over MPI a mixer holds one row and x is this rank's flat buffer; here, for the simulator, it holds all rows and x is
-`[n, d]`.
+Over MPI a mixer holds one row and x is this rank's flat buffer; in the simulator it holds all rows and x is `[n, d]`
+(`hvd_gossip.matrix_mixer`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
-
-from hvd_gossip.graphs import Schedule, Topology
 
 WIRES = {"none": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 """What numbers may be rounded to while they travel."""
@@ -49,6 +46,11 @@ class Traffic:
         finally:
             self.seconds += time.perf_counter() - begin
 
+    def count_mean(self, buffer: Tensor, size: int) -> None:
+        """Add a ring allreduce of n ranks, the least there is: `2 (n - 1)/n` of the buffer, `2 (n - 1)` messages."""
+        self.bytes += 2 * (size - 1) * buffer.nbytes // size
+        self.messages += 2 * (size - 1)
+
 
 class Settling(Protocol):
     """Parameters that may be moved: buffers with two places each, between which `turn` changes."""
@@ -61,6 +63,14 @@ class Settling(Protocol):
     def turn(self) -> None: ...
     def current(self) -> Sequence[Tensor]: ...
     def other(self) -> Sequence[Tensor]: ...
+
+
+class Compresses(Protocol):
+    """A compressor C of vectors: `hvd_gossip.comm.compress`."""
+
+    def nbytes(self, length: int, dtype: torch.dtype) -> int: ...
+    def encode(self, x: Tensor, seed: int) -> Tensor: ...
+    def decode(self, payload: Tensor, out: Tensor, seed: int) -> Tensor: ...
 
 
 class Mixer(Protocol):
@@ -80,6 +90,18 @@ class Mixer(Protocol):
     def mix(self, buffers: Buffers) -> None:
         """`x <- W(t) x` in place, for each buffer; sums in float32 or better, rounded once."""
 
+    def mean(self, buffers: Buffers) -> None:
+        """`x <- 11^T/n x` in place, whatever the graph; sums in float32 or better, rounded once."""
+
+    def mean_of(self, value: Tensor) -> float:
+        """The mean over all replicas of a number that each has: the same number everywhere, to the last bit."""
+
+    def mix_compressed(self, buffers: Buffers, compressor: Compresses, seed: int) -> tuple[list[Tensor], list[Tensor]]:
+        """C(x) and W(t) C(x), where C(x) alone travels; `seed` is the same on all ranks, another one in each round."""
+
+    def self_weight(self) -> float | Tensor:
+        """`W[i, i](t)`: one number, or in the simulator a column of them."""
+
     def start(self, buffers: Buffers) -> None:
         """Let `mix` of these buffers go on from now: until it is called they may be read, but not be changed."""
 
@@ -94,6 +116,23 @@ class Mixer(Protocol):
 
     def settle(self, parameters: Settling, overlap: bool = False) -> None:
         """Move parameters to where they are mixed at the least cost; `start` goes ahead only with `overlap`."""
+
+
+class Eager:
+    """What mixers have in common that do nothing ahead of `mix`, and know no better place for parameters."""
+
+    def settle(self, parameters: Settling, overlap: bool = False) -> None:
+        """There is no better place."""
+
+    def start(self, buffers: Buffers) -> None:
+        """Nothing goes on ahead of `mix`."""
+
+    def arrived(self, buffer: int, length: int) -> bool:
+        """Nothing goes on ahead of `mix`."""
+        return False
+
+    def forget(self) -> None:
+        """Nothing has been started."""
 
 
 def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -115,64 +154,3 @@ def rounded(values: Tensor, wire: torch.dtype) -> Tensor:
     if wire == torch.float16 and bool((too_large := found.isinf() & values.isfinite()).any()):
         found[too_large] = values[too_large].sign().to(wire) * torch.finfo(wire).max
     return found
-
-
-class MatrixMixer:
-    """All replicas in one process: buffers are `[n, d]` and mixing is a sparse matrix product.
-
-    `x <- W(t) x`, with W(t) of the schedule, or `x <- x + (W(t) - I) Q(x)` where values are rounded on the wire.
-
-    Args:
-        schedule: round -> graph.
-        wire: to what values are rounded that neighbours see: torch.bfloat16, torch.float16, or None for not at all.
-
-    Example:
-        >>> from hvd_gossip.graphs import schedule
-        >>> mixer, x = MatrixMixer(schedule("complete", 2)), torch.tensor([[0.0], [1.0]])
-        >>> mixer.begin(0, 0); mixer.mix([x]); x.flatten().tolist()
-        [0.5, 0.5]
-    """
-
-    def __init__(self, schedule: Schedule, wire: torch.dtype | None = None) -> None:
-        self.schedule = schedule
-        self.size = schedule.n
-        self._wire = wire
-        self.traffic = Traffic()
-        self._topology: Topology | None = None
-        self._matrix = torch.empty(0)
-
-    def begin(self, round: int, epoch: int) -> None:
-        topology = self.schedule(round, epoch)
-        if topology is not self._topology:
-            self._topology, self._matrix = topology, torch_matrix(topology)
-
-    def settle(self, parameters: Settling, overlap: bool = False) -> None:
-        """There is no better place."""
-
-    def start(self, buffers: Buffers) -> None:
-        """Nothing goes on ahead of `mix`."""
-
-    def arrived(self, buffer: int, length: int) -> bool:
-        """Nothing goes on ahead of `mix`."""
-        return False
-
-    def forget(self) -> None:
-        """Nothing has been started."""
-
-    def mix(self, buffers: Buffers) -> None:
-        for buffer in buffers:
-            dtype, wire = accumulation_dtype(buffer.dtype), wire_dtype(buffer.dtype, self._wire)
-            matrix = self._matrix.to(buffer.device, dtype)
-            if wire == buffer.dtype.to_real():
-                buffer.copy_(matrix @ buffer.to(dtype))
-            else:
-                seen = rounded(buffer, wire).to(dtype)
-                buffer.copy_(buffer.to(dtype) + (matrix @ seen - seen))
-
-
-def torch_matrix(topology: Topology) -> Tensor:
-    """W as a sparse float64 torch tensor of shape [n, n]."""
-    matrix = topology.matrix().tocoo()
-    indices = torch.from_numpy(np.stack(matrix.coords).astype(np.int64))
-    weights = torch.from_numpy(matrix.data)
-    return torch.sparse_coo_tensor(indices, weights, matrix.shape, check_invariants=True, is_coalesced=True)

@@ -14,7 +14,8 @@ Option = bool | int | float | str
 def parse(text: str) -> tuple[str, dict[str, Option]]:
     """Split `name:option=value,…` into its name and its options.
 
-    Values become `bool`, `int`, `float` or stay `str`, whichever fits first.
+    Values become `bool`, `int`, `float` or stay `str`, whichever fits first. A value in parentheses may be a short form
+    with commas of its own.
 
     Raises:
         ValueError: the text is empty, or an option has no value or stands twice.
@@ -22,6 +23,8 @@ def parse(text: str) -> tuple[str, dict[str, Option]]:
     Example:
         >>> parse("ring_lattice:k=10")
         ('ring_lattice', {'k': 10})
+    >>> parse("every:h=4,of=(choco:compressor=sign,gamma=0.3)")
+    ('every', {'h': 4, 'of': 'choco:compressor=sign,gamma=0.3'})
     """
     if not isinstance(text, str):
         raise ValueError(f"got {text!r}: expected a text such as NAME or NAME:option=value")
@@ -29,14 +32,35 @@ def parse(text: str) -> tuple[str, dict[str, Option]]:
     if not name:
         raise ValueError(f"got {text!r}: expected NAME or NAME:option=value,option=value")
     options: dict[str, Option] = {}
-    for part in filter(None, (piece.strip() for piece in tail.split(","))):
+    for part in filter(None, (piece.strip() for piece in split(tail, text))):
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not (key and equals and value):
             raise ValueError(f"got {part!r} in {text!r}: expected option=value")
         if key in options:
             raise ValueError(f"got option {key!r} twice in {text!r}: give it once")
-        options[key] = convert(value)
+        nested = value.startswith("(") and value.endswith(")")
+        options[key] = value[1:-1] if nested else convert(value)
     return name, options
+
+
+def split(tail: str, text: str) -> list[str]:
+    """The parts between commas that stand in no parentheses.
+
+    Raises:
+        ValueError: parentheses do not match.
+    """
+    parts, depth = [""], 0
+    for letter in tail:
+        depth += (letter == "(") - (letter == ")")
+        if depth < 0:
+            break
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    if depth:
+        raise ValueError(f"got {text!r}: expected matching parentheses")
+    return parts
 
 
 def label(name: str, **options: Any) -> str:

@@ -8,23 +8,23 @@ each step and rank, `2 (n - 1)/n` of the model. Source: arXiv:1802.05799 (Horovo
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
-from hvd_gossip.algorithms.base import Algorithm, State
+from hvd_gossip.algorithms.base import Algorithm, Local, State
 from hvd_gossip.mixing import Buffers, Mixer
 
 
 class Allreduce(Algorithm):
     """`g <- mean of all g`, then the local update."""
 
+    name = "allreduce"
     centralized: ClassVar[bool] = True
-    uses_gradient: ClassVar[bool] = True
+    uses_gradient = True
 
-    def gradient(self, x: Buffers, g: Buffers, mixer: Mixer, state: State) -> State:
+    def gradient(self, x: Buffers, g: Buffers, local: Local, mixer: Mixer, state: State) -> State:
         mixer.mix(g)
         return state
 
-    def step(self, x: Buffers, update: Callable[[], None], mixer: Mixer, state: State) -> State:
-        update()
+    def step(self, x: Buffers, local: Local, mixer: Mixer, state: State) -> State:
+        local.update()
         return state

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from hvd_gossip import specification
-from hvd_gossip.comm import allreduce
+from hvd_gossip.comm import allreduce, global_mean
 from hvd_gossip.comm.horovod_allreduce import HorovodMean
 from hvd_gossip.comm.world import World
-from hvd_gossip.mixing import Buffers, Settling, Traffic
+from hvd_gossip.mixing import Buffers, Compresses, Eager, Traffic
 
 ALLREDUCE = ("horovod", "mpi")
 """Who carries the centralized baseline."""
 
 
-class AllreduceMixer:
+class AllreduceMixer(Eager):
     r"""`x <- 11^T/n x`: the exact mean over all ranks, whatever the round.
 
     Bytes and messages are those of a ring allreduce, the least that any allreduce can send: `2 (n - 1)/n` of the
@@ -36,26 +37,13 @@ class AllreduceMixer:
             raise ValueError(f"got wire = {wire} with allreduce='mpi': only Horovod sums 16-bit floats; use 'horovod'")
         self.size = world.size
         self.traffic = Traffic()
-        self._comm = world.comm
+        self._world = world
         self._horovod = None
         if backend == "horovod":
             self._horovod = world.together(lambda: HorovodMean(world, wire), RuntimeError)
 
-    def settle(self, parameters: Settling, overlap: bool = False) -> None:
-        """There is no better place."""
-
     def begin(self, round: int, epoch: int) -> None:
         """Every round is alike."""
-
-    def start(self, buffers: Buffers) -> None:
-        """Nothing goes on ahead of `mix`."""
-
-    def arrived(self, buffer: int, length: int) -> bool:
-        """Nothing goes on ahead of `mix`."""
-        return False
-
-    def forget(self) -> None:
-        """Nothing has been started."""
 
     def mix(self, buffers: Buffers) -> None:
         if self.size == 1:
@@ -63,11 +51,22 @@ class AllreduceMixer:
         with self.traffic.timed():
             for index, buffer in enumerate(buffers):
                 if self._horovod is None:
-                    allreduce.mean_(self._comm, buffer)
+                    allreduce.mean_(self._world.comm, buffer)
                 else:
                     self._horovod(buffer, index)
-                self.traffic.bytes += 2 * (self.size - 1) * buffer.nbytes // self.size
-                self.traffic.messages += 2 * (self.size - 1)
+                self.traffic.count_mean(buffer, self.size)
+
+    def mean(self, buffers: Buffers) -> None:
+        self.mix(buffers)
+
+    def mean_of(self, value: Tensor) -> float:
+        return global_mean.mean_of(self._world, value)
+
+    def mix_compressed(self, buffers: Buffers, compressor: Compresses, seed: int) -> tuple[list[Tensor], list[Tensor]]:
+        raise ValueError("an allreduce has no neighbours to send compressed vectors to: use a graph")
+
+    def self_weight(self) -> float:
+        return 1 / self.size
 
     def free(self) -> None:
         """Nothing is held: Horovod stops with the process."""

@@ -149,6 +149,20 @@ class FlatParameters:
         slot = self._slots[index]
         return slot.buffer, slot.end
 
+    def spread(self, values: Sequence[float]) -> list[float | Tensor]:
+        """A value of each parameter for each buffer: one number where it is the same, else a vector [d]."""
+        found: list[float | Tensor] = []
+        for index, buffer in enumerate(self.buffers):
+            pairs = [(slot, value) for slot, value in zip(self._slots, values, strict=True) if slot.buffer == index]
+            if len({value for _, value in pairs}) == 1:
+                found.append(pairs[0][1])
+                continue
+            vector = torch.zeros(len(buffer), dtype=buffer.dtype.to_real(), device=buffer.device)
+            for slot, value in pairs:
+                vector[slot.offset : slot.end] = value
+            found.append(vector)
+        return found
+
     def turn_some(self, indices: Iterable[int]) -> None:
         """Let these parameters be what lies in the other place, ahead of `turn`."""
         for index in indices:
@@ -178,6 +192,9 @@ class FlatGradients:
 
     Args:
         parameters: whose gradients are meant.
+
+    Attributes:
+        values: the buffers without their flags.
     """
 
     def __init__(self, parameters: Sequence[Tensor]) -> None:
@@ -185,6 +202,7 @@ class FlatGradients:
         self._layout = Layout([torch.empty_like(p) for p in self.parameters], shared=False, extra=2)
         self.buffers = self._layout.allocate()
         self._views = [slot.view(self.buffers) for slot in self._layout.slots]
+        self.values = [b[:length] for b, length in zip(self.buffers, self._layout.lengths, strict=True)]
 
     def gather(self) -> list[Tensor]:
         """Copy every gradient into its place, zeros where there is none; returns the buffers."""
@@ -205,10 +223,16 @@ class FlatGradients:
         elif gradient.data_ptr() != view.data_ptr():
             view.copy_(gradient)
 
-    def scatter(self) -> None:
-        """Give every parameter its exchanged gradient; rows that are zero everywhere leave a sparse one."""
+    def scatter(self, shared: bool = True) -> None:
+        """Give every parameter its exchanged gradient; rows that are zero everywhere leave a sparse one.
+
+        Args:
+            shared: whether the flags are those of all replicas; else a parameter without a gradient of its own gets one
+                where that is not zero.
+        """
         for buffer, members, length in zip(self.buffers, self._layout.members, self._layout.lengths, strict=True):
             flags = buffer[length:].view(-1, 2).abs().gt(0).tolist()
             for i, (present, sparse) in zip(members, flags, strict=True):
                 view = self._views[i]
+                present = present or (not shared and bool(view.any()))
                 self.parameters[i].grad = (view.to_sparse(1) if sparse else view) if present else None

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hvd_gossip.comm import mpi as MPI
+from hvd_gossip.comm import global_mean, mpi as MPI
 from hvd_gossip.comm.chunks import chunk_bytes
 from hvd_gossip.comm.dist_graph import DistGraphs
 from hvd_gossip.comm.neighbor import NeighborAverage, check_buffer, running_mean
@@ -25,7 +25,7 @@ from hvd_gossip.comm.raw import raw
 from hvd_gossip.comm.staging import Staging
 from hvd_gossip.comm.world import World
 from hvd_gossip.graphs import Row, Schedule, Topology
-from hvd_gossip.mixing import Buffers, Settling, Traffic, accumulation_dtype, wire_dtype
+from hvd_gossip.mixing import Buffers, Compresses, Eager, Traffic, accumulation_dtype, wire_dtype
 
 if TYPE_CHECKING:
     from mpi4py.MPI import Intracomm
@@ -34,7 +34,7 @@ PIECE_BYTES = 16 << 20
 """Bytes of a vector that are averaged at a time."""
 
 
-class HierarchicalMixer:
+class HierarchicalMixer(Eager):
     """Averages inside groups, then between them.
 
     Args:
@@ -58,6 +58,7 @@ class HierarchicalMixer:
     ) -> None:
         self.size, self.group_size = world.size, check_group_size(world, group_size)
         self.traffic = Traffic()
+        self._world = world
         self.schedule = schedule
         self._piece_bytes, self._wire = piece_bytes, wire
         number, self._position = divmod(world.rank, self.group_size)
@@ -72,19 +73,6 @@ class HierarchicalMixer:
         self._row: Row
         world.own(self.free)
 
-    def settle(self, parameters: Settling, overlap: bool = False) -> None:
-        """There is no better place."""
-
-    def start(self, buffers: Buffers) -> None:
-        """Nothing goes on ahead of `mix`."""
-
-    def arrived(self, buffer: int, length: int) -> bool:
-        """Nothing goes on ahead of `mix`."""
-        return False
-
-    def forget(self) -> None:
-        """Nothing has been started."""
-
     def begin(self, round: int, epoch: int) -> None:
         """Look the graph of this round up."""
         topology = self.schedule(round, epoch)
@@ -97,6 +85,18 @@ class HierarchicalMixer:
                 check_buffer(buffer)
                 with self._staging(buffer, anyway=True) as staged:
                     self._mix_vector(staged)
+
+    def mean(self, buffers: Buffers) -> None:
+        global_mean.mean(self._world, buffers, self.traffic)
+
+    def mean_of(self, value: Tensor) -> float:
+        return global_mean.mean_of(self._world, value)
+
+    def mix_compressed(self, buffers: Buffers, compressor: Compresses, seed: int) -> tuple[list[Tensor], list[Tensor]]:
+        raise ValueError("groups of ranks send no compressed vectors: leave group_size out")
+
+    def self_weight(self) -> float:
+        raise ValueError("a rank of a group has no weight of its own: leave group_size out")
 
     def _mix_vector(self, vector: Tensor) -> None:
         values = torch.view_as_real(vector).view(-1) if vector.is_complex() else vector

@@ -8,16 +8,18 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
-from hvd_gossip.comm import background, chunks
+from hvd_gossip.comm import background, chunks, global_mean
 from hvd_gossip.comm.background import Background, Progress
+from hvd_gossip.comm.compressed import CompressedAverage
 from hvd_gossip.comm.dist_graph import DistGraphs
 from hvd_gossip.comm.neighbor import NeighborAverage
 from hvd_gossip.comm.settled import SettledVectors, wanted
 from hvd_gossip.comm.world import World, ranks_text
 from hvd_gossip.graphs import Row, Schedule, Topology
 from hvd_gossip.graphs.schedules import fingerprint
-from hvd_gossip.mixing import Buffers, Settling, Traffic, wire_dtype
+from hvd_gossip.mixing import Buffers, Compresses, Settling, Traffic, wire_dtype
 
 if TYPE_CHECKING:
     from mpi4py.MPI import Intracomm
@@ -57,7 +59,8 @@ class NeighborMixer:
         self.traffic = Traffic()
         self.schedule = schedule
         self._wire = wire
-        self._average = NeighborAverage(chunk_bytes or chunks.chunk_bytes(world), wire)
+        self._world, chunk_bytes = world, chunk_bytes or chunks.chunk_bytes(world)
+        self._average, self._compressed = NeighborAverage(chunk_bytes, wire), CompressedAverage(chunk_bytes)
         shared = world.together(lambda: wanted(shared_memory))
         self._settled = SettledVectors(world, self._average, (node or world.node) if shared else None)
         self.graphs = DistGraphs(world)
@@ -124,6 +127,31 @@ class NeighborMixer:
             self._count(buffers, self._mix_settled() if settled else self._mix_messages(buffers))
         self._prepare(self._settled.graphs if settled else self.graphs)
 
+    def mean(self, buffers: Buffers) -> None:
+        self._join()
+        global_mean.mean(self._world, buffers, self.traffic)
+
+    def mean_of(self, value: Tensor) -> float:
+        self._join()
+        return global_mean.mean_of(self._world, value)
+
+    def mix_compressed(self, buffers: Buffers, compressor: Compresses, seed: int) -> tuple[list[Tensor], list[Tensor]]:
+        assert self._topology is not None
+        with self.traffic.timed():
+            self._join()
+            graph, row, whom = self.graphs[self._topology], self._row, self._whom()
+            found = [self._compressed(graph, row, b.cpu(), compressor, seed + i, whom) for i, b in enumerate(buffers)]
+        self.traffic.bytes += len(row.destinations) * sum(len(payload) for payload, _, _ in found)
+        self.traffic.messages += len(row.destinations) * len(found)
+        self.traffic.neighbors += len(row.destinations)
+        self._count_waiting()
+        pairs = zip(found, buffers, strict=True)
+        own, mixed = zip(*((c.to(b.device), m.to(b.device)) for (_, c, m), b in pairs), strict=True)
+        return list(own), list(mixed)
+
+    def self_weight(self) -> float:
+        return self._row.self_weight
+
     def _mix_settled(self) -> int:
         assert self._topology is not None
         pending, self._pending = self._pending, None
@@ -149,7 +177,10 @@ class NeighborMixer:
         self.traffic.bytes += degree * sum(b.numel() * width for b, width in zip(buffers, widths, strict=True))
         self.traffic.messages += messages
         self.traffic.neighbors += degree
-        self.traffic.waited = self._average.waited + self._settled.waited
+        self._count_waiting()
+
+    def _count_waiting(self) -> None:
+        self.traffic.waited = self._average.waited + self._settled.waited + self._compressed.waited
 
     def _prepare(self, graphs: DistGraphs | None) -> None:
         """Let the communicator of the next round be made while this rank computes; another epoch may undo that."""

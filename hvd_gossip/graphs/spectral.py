@@ -68,6 +68,29 @@ def second_modulus(topology: Topology) -> float:
         return clean(second_of(topology.whole(), topology.symmetric))
 
 
+def smallest_eigenvalue(topology: Topology) -> float:
+    """The smallest eigenvalue of a symmetric W.
+
+    Raises:
+        ValueError: W is not symmetric, or the eigensolver did not converge.
+
+    Example:
+        >>> from hvd_gossip.graphs import ring
+        >>> round(smallest_eigenvalue(ring(4)), 3)
+        -0.333
+    """
+    if not topology.symmetric:
+        raise ValueError(f"graph {topology.name!r}: expected a symmetric W")
+    if (known := all_eigenvalues(topology)) is not None:
+        return float(np.real(known).min())
+    matrix = topology.whole()
+    if topology.n <= DENSE:
+        return float(np.linalg.eigvalsh(matrix.toarray())[0])
+    with converging(topology.name, topology.n):
+        start = generator("smallest eigenvalue", 0).standard_normal(topology.n)
+        return float(linalg.eigsh(matrix, k=1, which="SA", v0=start, return_eigenvectors=False)[0])
+
+
 @contextmanager
 def converging(name: str, n: int) -> Iterator[None]:
     """Tell of an eigensolver that fails with the graph's name."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -35,6 +35,21 @@ def check_gradient_options(method: Algorithm, compression: torch.dtype | None, o
         return
     if op is not Average:
         raise ValueError(f"got op = {op!r}: gossip averages parameters, use op=Average or algorithm='allreduce'")
+
+
+def check_method(
+    method: Algorithm, groups: Iterable[Mapping[str, Any]], wire: torch.dtype | None, group_size: int | str | None
+) -> None:
+    """Refuse what an algorithm cannot be combined with."""
+    if method.brings_momentum and (own := [g["momentum"] for g in groups if g.get("momentum", 0) > 0]):
+        raise ValueError(
+            f"algorithm {method.name!r} brings a momentum of its own, got an optimizer with momentum = {own[0]}: set that "
+            f"to 0 and give {method.name}:momentum={own[0]}"
+        )
+    if wire is not None and not method.rounds_wire:
+        raise ValueError(f"algorithm {method.name!r} cannot round what it sends, got {wire}: leave compression out")
+    if group_size is not None and method.between_ranks:
+        raise ValueError(f"algorithm {method.name!r} works between single ranks, got group_size = {group_size}")
 
 
 def check_overlap(model: Any, parts: Any) -> None:

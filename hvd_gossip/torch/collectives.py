@@ -142,6 +142,8 @@ def named_tensors(params: Mapping[str, Any] | Iterable[Any]) -> list[tuple[str, 
 def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int = 0, model: Any = None) -> None:
     """Give every rank the optimizer state of rank `root_rank`: options, momentum, step counts.
 
+    What a distributed optimizer's algorithm remembers of earlier steps is dropped on all ranks.
+
     Args:
         optimizer: plain or distributed.
         root_rank: whose state is taken.
@@ -151,12 +153,18 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int =
     here = world.current()
     data = io.BytesIO()
     if here.rank == root_rank:
-        torch.save(optimizer.state_dict(), data)
+        state_dict = optimizer.state_dict()
+        state_dict.get("hvd_gossip", {}).pop("algorithm", None)
+        torch.save(state_dict, data)
     length = here.comm.bcast(data.tell(), root=root_rank)
     state = torch.frombuffer(bytearray(data.getvalue().ljust(length, b"\0")), dtype=torch.uint8)
     broadcast_(here.comm, state, root_rank)
     if here.rank != root_rank:
         optimizer.load_state_dict(torch.load(io.BytesIO(state.numpy().tobytes()), weights_only=True))
+    engine = getattr(optimizer, "gossip", None)
+    if engine is not None:
+        # What an algorithm remembers is of each rank's own parameters, and fits no longer.
+        engine.forget()
 
 
 def check_root(root_rank: int) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hvd_gossip.algorithms import Algorithm
+from hvd_gossip.algorithms import Algorithm, Local, Solo
+from hvd_gossip.algorithms.base import Rates, State
+from hvd_gossip.algorithms.state import plain, restored
 from hvd_gossip.comm.fusion import FlatGradients, FlatParameters, check_tensors
 from hvd_gossip.comm.world import World
 from hvd_gossip.mixing import Mixer
@@ -44,8 +46,11 @@ class Engine:
         scale: int = 1,
         overlap: bool = False,
     ) -> None:
-        self.algorithm, self.mixer, self.world = algorithm, mixer, world
+        # One replica has nobody to agree with: it trains as the plain optimizer does.
+        self.algorithm = algorithm if world.size > 1 else Solo()
+        self.mixer, self.world = mixer, world
         self.round, self.epoch = 0, 0
+        self.state: State = None
         self._optimizer = optimizer
         self._names = names
         self._scale = scale
@@ -54,7 +59,7 @@ class Engine:
         self._synchronized = False
         self._gradients: FlatGradients | None = None
         self._fuse()
-        self.state = algorithm.init(self.flat.buffers)
+        self._begun, self._saved = False, None
 
     @property
     def gradient_comes_first(self) -> bool:
@@ -86,8 +91,12 @@ class Engine:
         self.finish()
         if not self.flat.intact(self._trained()):
             self._fuse()
-            self.state = self.algorithm.init(self.flat.buffers)
-        self.mixer.begin(self.round, self.epoch)
+            self._begun = False
+        if not self._begun:
+            self._begun, self.state = True, self.algorithm.init(self.flat.buffers)
+            if self._saved is not None:
+                self.state, self._saved = restored(self.state, self._saved), None
+        self.mixer.begin(self.algorithm.rounds(self.round), self.epoch)
 
     @torch.no_grad()
     def start(self) -> None:
@@ -137,10 +146,12 @@ class Engine:
             if self._gradients is None:
                 self._gradients = FlatGradients(self.flat.parameters)
             buffers = self._gradients.gather()
-            self.state = self.algorithm.gradient(self.flat.buffers, buffers, self.mixer, self.state)
+            shared = self.algorithm.centralized
+            values = buffers if shared else self._gradients.values
+            self.state = self.algorithm.gradient(self.flat.buffers, values, self._local(), self.mixer, self.state)
             if self._scale != 1:
                 torch._foreach_mul_(buffers, self._scale)
-            self._gradients.scatter()
+            self._gradients.scatter(shared)
         self._synchronized = True
 
     def expect_synchronized(self) -> None:
@@ -151,8 +162,13 @@ class Engine:
     def step(self, update: Callable[[], None]) -> None:
         """One whole step; `update` is the optimizer's own."""
         scaled, overflow = self._unscale()
+        if overflow and self.algorithm.uses_gradient and not self.algorithm.centralized:
+            # What would be infinite here would reach everyone by and by: this rank has no gradient in this step.
+            overflow = False
+            for parameter in self._trained():
+                parameter.grad = None
         self.synchronize()
-        if scaled and self._gradients is not None:
+        if scaled and self._gradients is not None and self.algorithm.centralized:
             # Every rank holds the same gradient now, so every rank decides the same.
             overflow = not all(bool(buffer.isfinite().all()) for buffer in self._gradients.buffers)
 
@@ -162,10 +178,19 @@ class Engine:
 
         mixer = Deferred(self.mixer) if self._overlap and self.algorithm.mixes_last else self.mixer
         with torch.no_grad():
-            self.state = self.algorithm.step(self.flat.buffers, guarded_update, mixer, self.state)
+            self.state = self.algorithm.step(self.flat.buffers, self._local(guarded_update), mixer, self.state)
         self._deferred = mixer is not self.mixer
         self._synchronized = False
         self.round += 1
+
+    def _local(self, update: Callable[[], None] = lambda: None) -> Local:
+        """What the algorithm may know of this rank's own optimizer."""
+        return Local(update, self.round, self._rates)
+
+    def _rates(self) -> Rates:
+        """The learning rates: a number for each buffer, or a vector where its parameters have different ones."""
+        rates = {id(p): float(group["lr"]) for group in self._optimizer.param_groups for p in group["params"]}
+        return self.flat.spread([rates[id(p)] for p in self.flat.parameters])
 
     def _unscale(self) -> tuple[bool, bool]:
         """Undo a GradScaler's factor; returns whether there is one, and whether this rank's gradients overflowed."""
@@ -185,13 +210,20 @@ class Engine:
     def state_dict(self) -> dict[str, Any]:
         """What has to be saved besides the parameters and the optimizer's state."""
         self.finish()
-        return {"round": self.round, "epoch": self.epoch}
+        state = plain(self.state) if self._begun else self._saved
+        return {"round": self.round, "epoch": self.epoch, "algorithm": state}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where `state_dict` was taken."""
         self.interrupt()
         self.round, self.epoch = int(state.get("round", 0)), int(state.get("epoch", 0))
         self._synchronized = False
+        self._begun, self._saved = False, state.get("algorithm")
+
+    def forget(self) -> None:
+        """Let the algorithm start afresh with the next step: what it remembers is of other parameters."""
+        self.interrupt()
+        self._begun, self._saved = False, None
 
 
 class Deferred:
@@ -204,4 +236,5 @@ class Deferred:
     def __init__(self, mixer: Mixer) -> None:
         self.size, self.traffic, self.mix = mixer.size, mixer.traffic, mixer.start
         self.begin, self.start, self.settle, self.forget = mixer.begin, mixer.start, mixer.settle, mixer.forget
-        self.arrived = mixer.arrived
+        self.arrived, self.mean, self.mean_of = mixer.arrived, mixer.mean, mixer.mean_of
+        self.mix_compressed, self.self_weight = mixer.mix_compressed, mixer.self_weight

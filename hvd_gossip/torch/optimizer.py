@@ -18,7 +18,13 @@ from hvd_gossip.comm.hierarchical_mixer import HierarchicalMixer, check_group_si
 from hvd_gossip.comm.neighbor_mixer import NeighborMixer
 from hvd_gossip.graphs import Schedule, Topology, schedule
 from hvd_gossip.mixing import Mixer
-from hvd_gossip.torch.arguments import check_gradient_options, check_hints, check_overlap, parameter_names
+from hvd_gossip.torch.arguments import (
+    check_gradient_options,
+    check_hints,
+    check_method,
+    check_overlap,
+    parameter_names,
+)
 from hvd_gossip.torch.collectives import Average, Compression, ReduceOp, Sum, reduction
 from hvd_gossip.torch.engine import Engine
 from hvd_gossip.torch.overlap import hide_exchanges
@@ -132,7 +138,8 @@ def DistributedOptimizer(
             gradients are averaged in one buffer, and sparse ones are given back sparse.
         process_set: only the default; for a part of the ranks, give `init` a communicator.
         graph: a short form as "ring" or "base_k:k=2", a `Topology`, or a schedule (`hvd_gossip.graphs.Varying`).
-        algorithm: "dpsgd" (update, then mix), "dpsgd:order=awc" (mix, then update), or "allreduce".
+        algorithm: "dpsgd" (update, then mix), "dpsgd:order=awc" (mix, then update), "allreduce", or another name of
+            `hvd_gossip.algorithms`, or an `Algorithm`.
         allreduce: who carries `algorithm="allreduce"`: "horovod", or "mpi" where Horovod is not installed.
         overlap: the model, to let averages go on behind its forward and backward passes. Its parameters may then be
             changed by `step` and by loading a state only, and what `step` has done shows at the next forward pass,
@@ -172,6 +179,7 @@ def DistributedOptimizer(
         found = find_algorithm(algorithm)
         check_gradient_options(found, compression, op)
         check_overlap(overlap, parts)
+        check_method(found, optimizer.param_groups, compression, group_size)
         return found
 
     method = here.together(check)
@@ -200,10 +208,11 @@ def make_mixer(
     here = world.current()
     if method.centralized:
         return AllreduceMixer(here, allreduce, compression)
+    size = 1 if group_size is None else check_group_size(here, group_size)
+    rounds = here.together(lambda: method.prepare(schedule(graph, here.size // size)))
     if group_size is None:
-        return NeighborMixer(here, here.together(lambda: schedule(graph, here.size)), compression)
-    size = check_group_size(here, group_size)
-    return HierarchicalMixer(here, here.together(lambda: schedule(graph, here.size // size)), size, compression)
+        return NeighborMixer(here, rounds, compression)
+    return HierarchicalMixer(here, rounds, size, compression)
 
 
 def check_optimizer(optimizer: Any) -> None:

@@ -10,7 +10,7 @@ from hvd_gossip.algorithms import ALGORITHMS, algorithm
 from hvd_gossip.comm.allreduce_mixer import AllreduceMixer
 from hvd_gossip.comm.neighbor_mixer import NeighborMixer
 from hvd_gossip.graphs import complete, exponential, ring, schedule
-from hvd_gossip.mixing import MatrixMixer
+from hvd_gossip.matrix_mixer import MatrixMixer
 
 ENTRIES = ["allreduce", "dpsgd:order=atc", "dpsgd:order=awc"]
 SIZE = 37

@@ -9,7 +9,7 @@ from test_neighbor import stacked
 from hvd_gossip.comm.fusion import FlatParameters
 from hvd_gossip.comm.neighbor_mixer import NeighborMixer
 from hvd_gossip.graphs import schedule
-from hvd_gossip.mixing import MatrixMixer
+from hvd_gossip.matrix_mixer import MatrixMixer
 
 GRAPHS = ["ring", "exponential", "complete", "random_ring"]
 WIRES = [torch.bfloat16, torch.float16]

@@ -17,7 +17,7 @@ import hvd_gossip
 
 PACKAGE = "hvd_gossip"
 FLOORS = {
-    **dict.fromkeys(("", "graphs", "dispersion", "mixing", "pictures", "specification"), 0),
+    **dict.fromkeys(("", "graphs", "dispersion", "matrix_mixer", "mixing", "pictures", "specification"), 0),
     "comm": 1,
     "algorithms": 2,
     **dict.fromkeys(("torch", "tasks", "models", "sim"), 3),

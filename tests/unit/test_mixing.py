@@ -11,7 +11,8 @@ from forms import FORMS, cases, fitting
 from hypothesis import given, settings, strategies as st
 
 from hvd_gossip.graphs import MatrixTopology, Schedule, Topology, complete, ring, schedule
-from hvd_gossip.mixing import MatrixMixer, accumulation_dtype, torch_matrix
+from hvd_gossip.matrix_mixer import MatrixMixer, torch_matrix
+from hvd_gossip.mixing import accumulation_dtype
 
 SEEDS = st.integers(0, 10**6)
 # Weights 1/4, 1/8, 1/2, 1/8 are exact in every dtype, and each replica hears three others.

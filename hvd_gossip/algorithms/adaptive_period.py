@@ -3,8 +3,8 @@
 `x <- x + u(x, g)`; after p steps `S = mean_i |x_i - mean|^2`, `x <- 11^T/n x`, and then
 `p <- p + 1` where `S < low lr C`, `p <- p - 1` where `S > high lr C`, at least 1
 
-C is the mean of S/lr over the averages of the first `initial` steps, in which p stays. The rule is our reading. W is not
-used. Memory: one copy of the model. Sends, for each average and rank, `2 (n - 1)/n` of the model.
+C is the mean of S/lr over the averages of the first `initial` steps, in which p stays. The rule is our reading. W is
+not used. Memory: one copy of the model. Sends, for each average and rank, `2 (n - 1)/n` of the model.
 Source: arXiv:2007.06134.
 """
 
@@ -59,7 +59,8 @@ class AdaptivePeriod(Algorithm):
             return state._replace(since=state.since + 1)
         before = copies(x)
         mixer.mean(x)
-        distance = mixer.mean_of(sum(square(b - old) for b, old in zip(x, before, strict=True)))
+        squares = [square(b - old) for b, old in zip(x, before, strict=True)]
+        distance = mixer.mean_of(torch.stack(squares).sum(dim=0))
         return self._next(state._replace(since=0), distance, largest(list(local.rate())), local.step)
 
     def _next(self, state: State, distance: float, rate: float, step: int) -> State:

@@ -2,8 +2,8 @@
 
 `x <- x + u(x, g)`,  `q = C(x - v)`,  `v <- v + q`,  `s <- s + W q`,  `x <- x + gamma (s - v)`
 
-v is the public copy of x, which all neighbours can follow from q alone, and s = W v; both start from 0. The mean of all x
-moves with the updates only. Needs W symmetric and the same in every round, and a compressor that is a contraction.
+v is the public copy of x, which all neighbours can follow from q alone, and s = W v; both start from 0. The mean of all
+x moves with the updates only. Needs W symmetric and the same in every round, and a compressor that is a contraction.
 Memory: four copies of the model. Sends, for each step and rank, the bytes of q to each neighbour.
 Source: arXiv:1902.00340.
 """

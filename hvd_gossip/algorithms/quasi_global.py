@@ -2,10 +2,10 @@
 
 `m = mu v + g`,  `x' = W (x + u(x, g + mu m))` (Nesterov) or `W (x + u(x, m))`,  `v <- a v + (1 - a) (x - x')/lr`
 
-from v = 0, with u = -lr (…) of an SGD without momentum; other optimizers see the same direction. Where the rate is 0, v
-stays. Our reading of the authors' code: a = 0.9 there; their weight decay enters m, ours is the optimizer's own and does
-not. Assumes W doubly stochastic. Memory: two copies of the model. Sends, for each step and rank, the model once to each
-out-neighbour. Source: arXiv:2102.04761.
+from v = 0, with u = -lr (…) of an SGD without momentum; other optimizers see the same direction. Where the rate is 0,
+v stays. Our reading of the authors' code: a = 0.9 there; their weight decay enters m, ours is the optimizer's own and
+does not. Assumes W doubly stochastic. Memory: two copies of the model. Sends, for each step and rank, the model once to
+each out-neighbour. Source: arXiv:2102.04761.
 """
 
 from __future__ import annotations

@@ -51,7 +51,8 @@ class CompressedAverage:
         own = compressor.decode(payload, torch.empty_like(x), seed)
         total = own.to(accumulation_dtype(x.dtype)) * row.self_weight
         heard = torch.empty_like(x)
-        for weight, received in zip(row.source_weights.tolist(), self._exchange(graph, row, payload, whom), strict=True):
+        everyone = self._exchange(graph, row, payload, whom)
+        for weight, received in zip(row.source_weights.tolist(), everyone, strict=True):
             total.add_(compressor.decode(received, heard, seed).to(total.dtype), alpha=weight)
         return payload, own, total
 

@@ -43,8 +43,8 @@ def check_method(
     """Refuse what an algorithm cannot be combined with."""
     if method.brings_momentum and (own := [g["momentum"] for g in groups if g.get("momentum", 0) > 0]):
         raise ValueError(
-            f"algorithm {method.name!r} brings a momentum of its own, got an optimizer with momentum = {own[0]}: set that "
-            f"to 0 and give {method.name}:momentum={own[0]}"
+            f"algorithm {method.name!r} brings a momentum of its own, got an optimizer with momentum = {own[0]}: set "
+            f"that to 0 and give {method.name}:momentum={own[0]}"
         )
     if wire is not None and not method.rounds_wire:
         raise ValueError(f"algorithm {method.name!r} cannot round what it sends, got {wire}: leave compression out")

@@ -5,7 +5,8 @@ global average every:    the wrapped method's step, and `x <- 11^T/n (x + u(x, g
 
 Local SGD is the global average every h steps of replicas that do not gossip; Gossip-PGA is that of D-PSGD. Assumes what
 the wrapped method does. Memory: that of the wrapped method. Sends, for each step and rank, 1/h of what the wrapped
-method does; a global average `2 (n - 1)/n` of the model. Sources: arXiv:1805.09767 (local SGD), arXiv:2105.09080 (Gossip-PGA).
+method does; a global average `2 (n - 1)/n` of the model.
+Sources: arXiv:1805.09767 (local SGD), arXiv:2105.09080 (Gossip-PGA).
 """
 
 from __future__ import annotations

@@ -95,4 +95,5 @@ def torch_matrix(topology: Topology) -> Tensor:
     matrix = topology.matrix()
     matrix.sort_indices()
     starts, columns = (torch.from_numpy(part.astype(np.int64)) for part in (matrix.indptr, matrix.indices))
-    return torch.sparse_csr_tensor(starts, columns, torch.from_numpy(matrix.data), matrix.shape)
+    weights = torch.from_numpy(matrix.data)
+    return torch.sparse_csr_tensor(starts, columns, weights, matrix.shape, check_invariants=True)

@@ -4,8 +4,8 @@
 
 With `h(t) = x(t) + u(t)`, what the local optimizer made of x(t), that is `x(t+1) = W (h(t) + x(t) - h(t-1))`,
 h(-1) = x(0). For plain SGD `u = -lr g`. Needs W symmetric, the same in every round, and its smallest eigenvalue above
--1/3 (`weights=lazy` makes it at least 0). Memory: two copies of the model. Sends, for each step and rank, the model once
-to each neighbour. Source: arXiv:1803.07068.
+-1/3 (`weights=lazy` makes it at least 0). Memory: two copies of the model. Sends, for each step and rank, the model
+once to each neighbour. Source: arXiv:1803.07068.
 """
 
 from __future__ import annotations

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from hvd_gossip.graphs import Schedule
 from hvd_gossip.graphs.schedules import COMPARED
 
-if TYPE_CHECKING:
-    from hvd_gossip.algorithms.base import Algorithm
+
+class Needs(Protocol):
+    """What an algorithm says of W."""
+
+    name: str
+    symmetric: bool
+    doubly_stochastic: bool
+    static: bool
 
 
-def check(method: Algorithm, schedule: Schedule) -> None:
+def check(method: Needs, schedule: Schedule) -> None:
     """Refuse a schedule whose graphs are not what the method assumes; of a changing one the first rounds tell.
 
     Raises:

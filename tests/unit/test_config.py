@@ -11,6 +11,7 @@ import pytest
 import yaml
 from hypothesis import given, settings, strategies as st
 
+from hvd_gossip.algorithms import ALGORITHMS
 from hvd_gossip.tasks import Recipe
 from hvd_gossip.train.config import (
     MAY_CHANGE,
@@ -76,7 +77,7 @@ def test_what_can_be_trained_passes(graph: str, algorithm: str, n: int) -> None:
         (TrainConfig(graph=""), "expected NAME"),
         (
             TrainConfig(algorithm="dpsdg"),
-            "unknown algorithm 'dpsdg': expected one of allreduce, dpsgd; did you mean 'dpsgd'?",
+            f"unknown algorithm 'dpsdg': expected one of {', '.join(sorted(ALGORITHMS))}; did you mean 'dpsgd'?",
         ),
         (
             TrainConfig(algorithm="dpsgd:order=awx"),

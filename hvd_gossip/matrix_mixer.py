@@ -91,9 +91,8 @@ def weights_matrix(topology: Topology, device: torch.device, dtype: torch.dtype)
 
 
 def torch_matrix(topology: Topology) -> Tensor:
-    """W as a sparse float64 torch tensor of shape [n, n], by rows."""
-    matrix = topology.matrix()
-    matrix.sort_indices()
-    starts, columns = (torch.from_numpy(part.astype(np.int64)) for part in (matrix.indptr, matrix.indices))
+    """W as a sparse float64 torch tensor of shape [n, n]."""
+    matrix = topology.matrix().tocoo()
+    indices = torch.from_numpy(np.stack(matrix.coords).astype(np.int64))
     weights = torch.from_numpy(matrix.data)
-    return torch.sparse_csr_tensor(starts, columns, weights, matrix.shape, check_invariants=True)
+    return torch.sparse_coo_tensor(indices, weights, matrix.shape, check_invariants=True, is_coalesced=True)

@@ -78,8 +78,9 @@ class TrainConfig:
     """Who averages with whom, as NAME:option=value,…: see hvd-gossip graph --help; random ones follow the seed."""
     algorithm: str = "dpsgd"
     """How, as NAME:option=value,…: dpsgd (update, then mix), dpsgd:order=awc (mix, then update), allreduce
-    (centralized), adaptive_period, choco, d2, dasgd, decentlam, delayed, every, exact_diffusion, global_average_every, gossip_pga,
-    gradient_tracking, local_sgd, partial_mixing, push_sum, quasi_global, or solo (no communication)."""
+    (centralized), adaptive_period, choco, d2, dasgd, decentlam, delayed, every, exact_diffusion,
+    global_average_every, gossip_pga, gradient_tracking, local_sgd, partial_mixing, push_sum, quasi_global,
+    or solo (no communication)."""
     allreduce: str = "horovod"
     """Who carries the algorithm allreduce: horovod, or mpi where Horovod is not installed."""
     wire: Literal["none", "bf16", "fp16"] = "none"

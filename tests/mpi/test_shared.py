@@ -13,6 +13,7 @@ import pytest
 import torch
 from test_neighbor import stacked
 
+from hvd_gossip.algorithms import Algorithm
 from hvd_gossip.comm import shared, watchdog
 from hvd_gossip.comm.fusion import FlatParameters
 from hvd_gossip.comm.neighbor_mixer import NeighborMixer
@@ -243,14 +244,9 @@ def test_a_rank_that_waits_says_for_which_rank_round_and_graph(here, monkeypatch
 
 
 def test_parameters_that_come_later_are_settled_anew(here):
-    class Update:
-        uses_gradient = mixes_first = mixes_last = False
-
-        def init(self, x):
-            return None
-
-        def step(self, x, update, mixer, state):
-            update()
+    class Update(Algorithm):
+        def step(self, x, local, mixer, state):
+            local.update()
             mixer.mix(x)
 
     first, second = (torch.nn.Parameter(torch.full((1000,), float(here.rank))) for _ in range(2))

@@ -23,8 +23,8 @@ def parse(text: str) -> tuple[str, dict[str, Option]]:
     Example:
         >>> parse("ring_lattice:k=10")
         ('ring_lattice', {'k': 10})
-    >>> parse("every:h=4,of=(choco:compressor=sign,gamma=0.3)")
-    ('every', {'h': 4, 'of': 'choco:compressor=sign,gamma=0.3'})
+        >>> parse("every:h=4,of=(choco:compressor=sign,gamma=0.3)")
+        ('every', {'h': 4, 'of': 'choco:compressor=sign,gamma=0.3'})
     """
     if not isinstance(text, str):
         raise ValueError(f"got {text!r}: expected a text such as NAME or NAME:option=value")

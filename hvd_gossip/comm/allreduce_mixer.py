@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from hvd_gossip import specification
-from hvd_gossip.comm import allreduce, global_mean
+from hvd_gossip.comm import global_mean
 from hvd_gossip.comm.horovod_allreduce import HorovodMean
 from hvd_gossip.comm.world import World
 from hvd_gossip.mixing import Buffers, Compresses, Eager, Traffic
@@ -46,15 +46,7 @@ class AllreduceMixer(Eager):
         """Every round is alike."""
 
     def mix(self, buffers: Buffers) -> None:
-        if self.size == 1:
-            return
-        with self.traffic.timed():
-            for index, buffer in enumerate(buffers):
-                if self._horovod is None:
-                    allreduce.mean_(self._world.comm, buffer)
-                else:
-                    self._horovod(buffer, index)
-                self.traffic.count_mean(buffer, self.size)
+        global_mean.mean(self._world, buffers, self.traffic, self._horovod)
 
     def mean(self, buffers: Buffers) -> None:
         self.mix(buffers)

@@ -27,7 +27,7 @@ class CompressedAverage:
     """
 
     def __init__(self, chunk_bytes: int = CHUNK_BYTES) -> None:
-        self._chunk_bytes, self._messages = chunk_bytes, Messages()
+        self.chunk_bytes, self._messages = chunk_bytes, Messages()
 
     @property
     def waited(self) -> float:
@@ -58,7 +58,7 @@ class CompressedAverage:
 
     def _exchange(self, graph: Distgraphcomm, row: Row, payload: Tensor, whom: Callable[[], str]) -> list[Tensor]:
         """The bytes of every rank that is heard."""
-        degree, chunks = len(row.sources), payload.split(self._chunk_bytes) if len(payload) else ()
+        degree, chunks = len(row.sources), payload.split(self.chunk_bytes) if len(payload) else ()
         everyone = torch.empty(degree, len(payload), dtype=torch.uint8)
         begin = 0
         for received in self._messages(graph, degree, chunks, torch.uint8, whom):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from torch import Tensor
 
@@ -11,13 +12,18 @@ from hvd_gossip.comm.world import World
 from hvd_gossip.mixing import Buffers, Traffic
 
 
-def mean(world: World, buffers: Buffers, traffic: Traffic) -> None:
-    """`x <- 11^T/n x` in place, by MPI's own allreduce, counted as a ring allreduce."""
+def mean(
+    world: World, buffers: Buffers, traffic: Traffic, carrier: Callable[[Tensor, int], None] | None = None
+) -> None:
+    """`x <- 11^T/n x` in place, by MPI's own allreduce or another carrier, counted as a ring allreduce."""
     if world.size == 1:
         return
     with traffic.timed():
-        for buffer in buffers:
-            allreduce.mean_(world.comm, buffer)
+        for index, buffer in enumerate(buffers):
+            if carrier is None:
+                allreduce.mean_(world.comm, buffer)
+            else:
+                carrier(buffer, index)
             traffic.count_mean(buffer, world.size)
 
 

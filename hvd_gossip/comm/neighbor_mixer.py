@@ -124,7 +124,9 @@ class NeighborMixer:
             return
         settled = self._settled.holds(buffers)
         with self.traffic.timed():
-            self._count(buffers, self._mix_settled() if settled else self._mix_messages(buffers))
+            messages = self._mix_settled() if settled else self._mix_messages(buffers)
+        widths = (wire_dtype(buffer.dtype, self._wire).itemsize for buffer in buffers)
+        self._count(sum(b.numel() * width for b, width in zip(buffers, widths, strict=True)), messages)
         self._prepare(self._settled.graphs if settled else self.graphs)
 
     def mean(self, buffers: Buffers) -> None:
@@ -141,10 +143,9 @@ class NeighborMixer:
             self._join()
             graph, row, whom = self.graphs[self._topology], self._row, self._whom()
             found = [self._compressed(graph, row, b.cpu(), compressor, seed + i, whom) for i, b in enumerate(buffers)]
-        self.traffic.bytes += len(row.destinations) * sum(len(payload) for payload, _, _ in found)
-        self.traffic.messages += len(row.destinations) * len(found)
-        self.traffic.neighbors += len(row.destinations)
-        self._count_waiting()
+        sizes = [len(payload) for payload, _, _ in found]
+        pieces = sum(-(-size // self._compressed.chunk_bytes) for size in sizes)
+        self._count(sum(sizes), len(row.destinations) * pieces)
         pairs = zip(found, buffers, strict=True)
         own, mixed = zip(*((c.to(b.device), m.to(b.device)) for (_, c, m), b in pairs), strict=True)
         return list(own), list(mixed)
@@ -170,16 +171,12 @@ class NeighborMixer:
         pieces = sum(self._average(graph, self._row, buffer, whom=whom) for buffer in buffers)
         return pieces * len(self._row.destinations)
 
-    def _count(self, buffers: Buffers, messages: int) -> None:
-        """Add what out-neighbours have got of this rank, each of them every buffer once, and how long was waited."""
+    def _count(self, size: int, messages: int) -> None:
+        """Add that each out-neighbour has got so many bytes of this rank, and how long was waited."""
         degree = len(self._row.destinations)
-        widths = (wire_dtype(buffer.dtype, self._wire).itemsize for buffer in buffers)
-        self.traffic.bytes += degree * sum(b.numel() * width for b, width in zip(buffers, widths, strict=True))
+        self.traffic.bytes += degree * size
         self.traffic.messages += messages
         self.traffic.neighbors += degree
-        self._count_waiting()
-
-    def _count_waiting(self) -> None:
         self.traffic.waited = self._average.waited + self._settled.waited + self._compressed.waited
 
     def _prepare(self, graphs: DistGraphs | None) -> None:

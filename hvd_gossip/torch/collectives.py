@@ -164,7 +164,7 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int =
     engine = getattr(optimizer, "gossip", None)
     if engine is not None:
         # What an algorithm remembers is of each rank's own parameters, and fits no longer.
-        engine.forget()
+        engine.start_afresh()
 
 
 def check_root(root_rank: int) -> None:

@@ -46,8 +46,8 @@ class Engine:
         scale: int = 1,
         overlap: bool = False,
     ) -> None:
-        # One replica has nobody to agree with: it trains as the plain optimizer does.
-        self.algorithm = algorithm if world.size > 1 else Solo()
+        # One replica has nobody to agree with: it trains as the plain optimizer does, with the same rules of use.
+        self.asked, self.algorithm = algorithm, algorithm if world.size > 1 else Solo()
         self.mixer, self.world = mixer, world
         self.round, self.epoch = 0, 0
         self.state: State = None
@@ -59,12 +59,12 @@ class Engine:
         self._synchronized = False
         self._gradients: FlatGradients | None = None
         self._fuse()
-        self._begun, self._saved = False, None
+        self._forget_state()
 
     @property
     def gradient_comes_first(self) -> bool:
         """Whether gradients must be there before the optimizer's own step is called."""
-        return self.algorithm.uses_gradient or self.algorithm.mixes_first
+        return self.asked.uses_gradient or self.asked.mixes_first
 
     def _trained(self) -> list[Tensor]:
         """Parameters that are trained now, each once; frozen ones are neither moved nor averaged."""
@@ -156,7 +156,7 @@ class Engine:
 
     def expect_synchronized(self) -> None:
         """Refuse to skip what has not been done."""
-        if self.algorithm.uses_gradient and not self._synchronized:
+        if self.asked.uses_gradient and not self._synchronized:
             raise ValueError("skip_synchronize() without synchronize(): call optimizer.synchronize() first")
 
     def step(self, update: Callable[[], None]) -> None:
@@ -218,12 +218,16 @@ class Engine:
         self.interrupt()
         self.round, self.epoch = int(state.get("round", 0)), int(state.get("epoch", 0))
         self._synchronized = False
-        self._begun, self._saved = False, state.get("algorithm")
+        self._forget_state(state.get("algorithm"))
 
-    def forget(self) -> None:
-        """Let the algorithm start afresh with the next step: what it remembers is of other parameters."""
+    def start_afresh(self) -> None:
+        """Let the algorithm begin anew with the next step: what it remembers is of other parameters."""
         self.interrupt()
-        self._begun, self._saved = False, None
+        self._forget_state()
+
+    def _forget_state(self, saved: Any = None) -> None:
+        """What the algorithm remembers is made with the next step, or restored from what was saved."""
+        self._begun, self._saved = False, saved
 
 
 class Deferred:

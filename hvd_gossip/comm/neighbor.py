@@ -36,7 +36,7 @@ class NeighborAverage:
     def __init__(self, chunk_bytes: int = CHUNK_BYTES, wire: torch.dtype | None = None) -> None:
         if chunk_bytes < LEAST_BYTES:
             raise ValueError(f"got chunk_bytes = {chunk_bytes}, expected at least {LEAST_BYTES} (one complex number)")
-        self.chunk_bytes, self._wire = chunk_bytes, wire
+        self.chunk_bytes, self.wire = chunk_bytes, wire
         self._messages, self._staging = Messages(), Staging()
 
     @property
@@ -76,7 +76,7 @@ class NeighborAverage:
             reach(len(buffer))
             return messages
         near = near or {}
-        wire = wire_dtype(buffer.dtype, self._wire)
+        wire = wire_dtype(buffer.dtype, self.wire)
         length = max(1, self.chunk_bytes // wire.itemsize)
         chunks, results = (pieces(vector, length) for vector in (buffer, buffer if out is None else out))
         held = {rank: pieces(vector, length) for rank, vector in near.items()}
@@ -89,8 +89,7 @@ class NeighborAverage:
             parts = [
                 rounded(held[rank][index], wire) if rank in held else next(arrived) for rank in row.sources.tolist()
             ]
-            combine = weighted_sum if wire == chunks[index].dtype else weighted_differences
-            combine(results[index], chunks[index], row, parts)
+            combine(results[index], chunks[index], row, parts, wire)
             reach((index + 1) * length // (2 if buffer.is_complex() else 1))
         return len(chunks)
 
@@ -109,6 +108,11 @@ def check_buffer(buffer: Tensor) -> None:
         raise ValueError(
             f"got a buffer of shape {tuple(buffer.shape)}, {buffer.dtype}: expected a contiguous vector of floats"
         )
+
+
+def combine(out: Tensor, own: Tensor, row: Row, parts: Sequence[Tensor], wire: torch.dtype) -> None:
+    """One chunk of `W x`, of parts that have been rounded to `wire`."""
+    (weighted_sum if wire == own.dtype else weighted_differences)(out, own, row, parts)
 
 
 def weighted_sum(out: Tensor, own: Tensor, row: Row, parts: Sequence[Tensor]) -> None:

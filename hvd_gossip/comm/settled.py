@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hvd_gossip.comm import mpi as MPI
+from hvd_gossip.comm import mpi as MPI, slices
 from hvd_gossip.comm.background import Progress
 from hvd_gossip.comm.dist_graph import DistGraphs
 from hvd_gossip.comm.neighbor import NeighborAverage
@@ -63,12 +63,14 @@ class SettledVectors:
         self._world, self._node, self._average = world, node, average
         self._parameters: Settling | None = None
         self._vectors: SharedVectors | None = None
+        self._sliced: SharedVectors | None = None
         self.graphs: DistGraphs | None = None
 
     def settle(self, parameters: Settling, anyway: bool) -> None:
         """Give parameters a second place: in shared memory, or, if it must be `anyway`, in that of this rank alone."""
         self.free()
         self._vectors = self._share(parameters)
+        overlap = bool(self._world.comm.allreduce(anyway, MPI.LOR))
         # All ranks go one way: a rank alone on its node, or on one without shared memory, gets places of its own.
         anyway = bool(self._world.comm.allreduce(anyway or self._vectors is not None, MPI.LOR))
         self._parameters = parameters if self._vectors or anyway else None
@@ -81,6 +83,9 @@ class SettledVectors:
         seen = len(self._vectors.segments) if self._vectors else 1
         if self._world.comm.allreduce(seen < self._world.size):
             self.graphs = DistGraphs(self._world, part=self._far)
+        elif not overlap:
+            # Behind computation nobody shall wait for more ranks than his neighbours.
+            self._sliced = self._vectors
 
     def _share(self, parameters: Settling) -> SharedVectors | None:
         fits = all(buffer.device.type == "cpu" for buffer in parameters.buffers)
@@ -109,9 +114,29 @@ class SettledVectors:
 
     def mix(self, topology: Topology, row: Row, whom: Callable[..., str], progress: Progress | None = None) -> int:
         """Write W x to the other place; nothing else changes. Returns how many messages leave this rank."""
+        if self._sliced and slices.pay(self._sliced, topology):
+            self._mix_slices(self._sliced, topology, whom)
+            return 0
+        return self._mix_row(topology, row, whom, progress)
+
+    def _mix_slices(self, vectors: SharedVectors, topology: Topology, whom: Callable[..., str]) -> None:
+        """This rank's slice for all ranks; by the end all have done theirs."""
+        rank = self._world.rank
+        others = [of for of in range(topology.n) if of != rank]
+        vectors.open(others, others, fingerprint_of(topology), whom)
+        for index in range(len(vectors.own.places)):
+            slices.average(vectors, rank, index, topology, self._average.wire)
+        vectors.close()
+        vectors.quiesce(whom)
+
+    def _mix_row(self, topology: Topology, row: Row, whom: Callable[..., str], progress: Progress | None) -> int:
+        """This rank's row, from what near neighbours hold and what others send."""
         assert self._parameters is not None
         graph = self.graphs[topology] if self.graphs else None
-        sources = self._vectors.open(row, fingerprint_of(topology), whom) if self._vectors else []
+        sources: list[int] = []
+        if self._vectors:
+            sources, hearers = (self._vectors.near(ranks.tolist()) for ranks in (row.sources, row.destinations))
+            self._vectors.open(sources, hearers, fingerprint_of(topology), whom)
         messages = 0
         for index, (buffer, out) in enumerate(zip(self._parameters.current(), self._parameters.other(), strict=True)):
             near = {source: self._vectors.current(source, index) for source in sources} if self._vectors else {}
@@ -143,4 +168,4 @@ class SettledVectors:
         """Give communicators back to MPI; the parameters stay where they are."""
         if self.graphs is not None:
             self.graphs.free()
-        self.graphs = self._vectors = self._parameters = None
+        self.graphs = self._vectors = self._sliced = self._parameters = None

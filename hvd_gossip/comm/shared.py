@@ -24,7 +24,6 @@ from torch import Tensor
 
 from hvd_gossip.comm import watchdog
 from hvd_gossip.comm.world import World
-from hvd_gossip.graphs import Row
 
 if TYPE_CHECKING:
     from mpi4py.MPI import Intracomm
@@ -75,6 +74,7 @@ class SharedVectors:
 
     Attributes:
         segments: by rank of the world, of the ranks that share this rank's memory, itself included.
+        nbytes: of all vectors of one rank.
         side: which of the two places holds the current values, the same on all of them.
         waited: seconds spent waiting for others so far.
 
@@ -88,6 +88,7 @@ class SharedVectors:
         memories = map_together(node, size)
         self.segments = {rank: Segment(memory, kinds) for rank, memory in zip(ranks, memories, strict=True)}
         self.own = self.segments[world.rank]
+        self.nbytes = sum(length * dtype.itemsize for dtype, length in kinds)
         self.rounds = self.side = 0
         self.waited = 0.0
         self._hearers: list[int] = []
@@ -101,11 +102,16 @@ class SharedVectors:
         """What a rank of this node holds in the vector of this index."""
         return self.segments[rank].places[index][self.side]
 
-    def open(self, row: Row, fingerprint: int, whom: Callable[[int], str]) -> list[int]:
-        """Let others read, wait until near sources may be read and the other place written; returns these sources.
+    def other(self, rank: int, index: int) -> Tensor:
+        """The other place of that vector."""
+        return self.segments[rank].places[index][1 - self.side]
+
+    def open(self, sources: list[int], hearers: list[int], fingerprint: int, whom: Callable[[int], str]) -> None:
+        """Let others read, and wait until near sources may be read and the other place written.
 
         Args:
-            row: whom this rank hears, and who hears it, in this round.
+            sources: near ranks that this rank hears in this round.
+            hearers: near ranks that hear it.
             fingerprint: a number that tells this round's graph from others.
             whom: says for which rank is waited.
 
@@ -117,16 +123,14 @@ class SharedVectors:
         self.own.flags[FINGERPRINT] = fingerprint
         self._fence()
         self.own.flags[PUBLISHED] = number
-        sources = self.near(row.sources.tolist())
         self._wait(sources, PUBLISHED, number, whom)
-        self._hearers = self.near(row.destinations.tolist())
+        self._hearers = hearers
         for source in sources:
             if self.segments[source].flags[FINGERPRINT] != fingerprint:
                 raise ValueError(
                     f"rank {source} has another graph in this round, or the same edges with other weights, than "
                     f"{whom(source)}: every rank must be given the same graph"
                 )
-        return sources
 
     def quiesce(self, whom: Callable[[int], str]) -> None:
         """Wait until those who hear this rank have read it."""

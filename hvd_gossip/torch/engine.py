@@ -59,7 +59,8 @@ class Engine:
         self._synchronized = False
         self._gradients: FlatGradients | None = None
         self._fuse()
-        self._forget_state()
+        self._begun = False
+        self._saved: Any = None
 
     @property
     def gradient_comes_first(self) -> bool:

@@ -14,7 +14,7 @@ import torch
 from test_neighbor import stacked
 
 from hvd_gossip.algorithms import Algorithm
-from hvd_gossip.comm import shared, watchdog
+from hvd_gossip.comm import shared, slices, watchdog
 from hvd_gossip.comm.fusion import FlatParameters
 from hvd_gossip.comm.neighbor_mixer import NeighborMixer
 from hvd_gossip.graphs import MatrixTopology, Varying, ring, schedule
@@ -48,6 +48,61 @@ def left_files() -> list[str]:
 def nodes(here, size):
     """Ranks in nodes of a size, the last of which may hold fewer, so that some neighbours are near and others far."""
     return here.comm.Split(here.rank // size, here.rank)
+
+
+@pytest.fixture
+def sliced(monkeypatch):
+    """Small vectors are averaged slice by slice too, on any graph, in small pieces."""
+    monkeypatch.setattr(slices, "pay", lambda vectors, topology: True)
+    monkeypatch.setattr(slices, "CACHE_BYTES", 4000)
+
+
+@pytest.mark.parametrize("text", GRAPHS)
+@pytest.mark.parametrize("wire", [None, torch.bfloat16])
+def test_slices_give_what_messages_give_bit_for_bit(here, sliced, text, wire):
+    dtypes = (torch.float32, torch.float64, torch.bfloat16, torch.complex64)
+    ways = [
+        settled(here, text, parameters(here.rank, dtypes), wire=wire, shared_memory=shared_memory, chunk_bytes=1000)
+        for shared_memory in (True, False)
+    ]
+    for round in range(7):
+        for mixer, flat in ways:
+            mixer.begin(round, 0)
+            mixer.mix(flat.buffers)
+        for one, other in zip(ways[0][1].parameters, ways[1][1].parameters, strict=True):
+            assert torch.equal(one, other)
+    assert (ways[0][0].traffic.bytes, ways[0][0].traffic.messages) == (ways[1][0].traffic.bytes, 0)
+
+
+def test_rounds_by_slices_and_by_rows_take_turns(here, monkeypatch):
+    """Whoever is late: each round each rank holds one number everywhere, that of the dense product."""
+    monkeypatch.setattr(slices, "pay", lambda vectors, topology: topology.name in ("complete", "ring"))
+    graphs = [schedule(text, here.size)(0, 0) for text in ("complete", "star", "ring", "binary_tree")]
+    made = Varying("turns", here.size, lambda round, epoch: graphs[round % len(graphs)])
+    mixer, flat = NeighborMixer(here, made), FlatParameters([torch.nn.Parameter(torch.zeros(50_000))])
+    mixer.settle(flat)
+    values = np.zeros(here.size)
+    for round in range(40):
+        with torch.no_grad():
+            flat.parameters[0].add_(here.rank * round)
+        values += np.arange(here.size) * round
+        if (round * 7 + here.rank) % 5 == 0:
+            torch.ones(20_000).sum()
+        mixer.begin(round, 0)
+        mixer.mix(flat.buffers)
+        values = made(round, 0).matrix() @ values
+        assert flat.parameters[0].min() == flat.parameters[0].max()
+        assert float(flat.parameters[0].detach()[0]) == pytest.approx(values[here.rank], rel=1e-4, abs=1e-4)
+
+
+def test_slices_pay_for_large_vectors_that_several_ranks_read():
+    class Vectors:
+        nbytes = slices.LEAST_VECTORS
+
+    assert slices.pay(Vectors, ring(4)) and slices.pay(Vectors, schedule("complete", 16)(0, 0))
+    assert not slices.pay(Vectors, ring(2)) and not slices.pay(Vectors, schedule("complete", 64)(0, 0))
+    Vectors.nbytes -= 1
+    assert not slices.pay(Vectors, ring(4))
 
 
 @pytest.mark.parametrize("text", GRAPHS)

@@ -68,6 +68,7 @@ class Background:
     def __init__(self) -> None:
         self._tasks: queue.SimpleQueue[tuple[Future, Callable[..., Any], tuple] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._last: Future | None = None
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future:
         """`function(*arguments)`, soon; its value or its error is that of the future."""
@@ -76,7 +77,13 @@ class Background:
             self._thread.start()
         future: Future = Future()
         self._tasks.put((future, function, arguments))
+        self._last = future
         return future
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything that was submitted is done."""
+        return self._last is None or self._last.done()
 
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:

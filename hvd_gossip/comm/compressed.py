@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor
 
 from hvd_gossip.comm.chunks import CHUNK_BYTES
 from hvd_gossip.comm.messages import Messages
+from hvd_gossip.comm.watchdog import Whom
 from hvd_gossip.graphs import Row
 from hvd_gossip.mixing import Compresses, accumulation_dtype
 
@@ -35,7 +35,7 @@ class CompressedAverage:
         return self._messages.waited
 
     def __call__(
-        self, graph: Distgraphcomm, row: Row, x: Tensor, compressor: Compresses, seed: int, whom: Callable[[], str]
+        self, graph: Distgraphcomm, row: Row, x: Tensor, compressor: Compresses, seed: int, whom: Whom
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The bytes of C(x), C(x), and `sum_j W[i, j] C(x_j)` in float32 or better.
 
@@ -56,7 +56,7 @@ class CompressedAverage:
             total.add_(compressor.decode(received, heard, seed).to(total.dtype), alpha=weight)
         return payload, own, total
 
-    def _exchange(self, graph: Distgraphcomm, row: Row, payload: Tensor, whom: Callable[[], str]) -> list[Tensor]:
+    def _exchange(self, graph: Distgraphcomm, row: Row, payload: Tensor, whom: Whom) -> list[Tensor]:
         """The bytes of every rank that is heard."""
         degree, chunks = len(row.sources), payload.split(self.chunk_bytes) if len(payload) else ()
         everyone = torch.empty(degree, len(payload), dtype=torch.uint8)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hvd_gossip.comm import mpi as MPI
-from hvd_gossip.comm.world import World, raise_together
+from hvd_gossip.comm.agreement import Agreement, agreed, raise_together
+from hvd_gossip.comm.world import World
 from hvd_gossip.graphs import Row, Topology
 from hvd_gossip.graphs.seeds import hash64
 
@@ -39,7 +40,7 @@ class DistGraphs:
         self.world = world
         self.limit = limit
         # Graphs may be made in the background, when the world's own communicator is in use.
-        self._comm = world.comm.Dup()
+        self._agreement = Agreement(world.comm.Dup())
         self._part = part
         self.built = 0
         self._kept: OrderedDict[Hashable, Distgraphcomm] = OrderedDict()
@@ -51,7 +52,7 @@ class DistGraphs:
             while len(self._kept) >= self.limit:
                 self._kept.popitem(last=False)[1].Free()
             row = self._part(topology.row(self.world.rank))
-            self._kept[key] = build(self._comm, row, topology.name)
+            self._kept[key] = build(self._agreement, row, topology.name)
             self.built += 1
         self._kept.move_to_end(key)
         return self._kept[key]
@@ -60,8 +61,8 @@ class DistGraphs:
         """Free every communicator; calling it again does nothing."""
         while self._kept:
             self._kept.popitem()[1].Free()
-        if self._comm != MPI.COMM_NULL:
-            self._comm.Free()
+        if self._agreement.comm != MPI.COMM_NULL:
+            self._agreement.comm.Free()
 
     def __enter__(self) -> DistGraphs:
         return self
@@ -72,20 +73,20 @@ class DistGraphs:
         self.free()
 
 
-def build(comm: Intracomm, row: Row, name: str) -> Distgraphcomm:
+def build(agreement: Agreement, row: Row, name: str) -> Distgraphcomm:
     """Make the communicator of the graph in which this rank has this row.
 
     Raises:
         ValueError: on every rank, when one rank lists an edge that the rank at its other end does not.
     """
-    check_edges(comm, row, name)
+    check_edges(agreement, row, name)
     # MPI's edge weights are integers: W stays in Python and the communicator knows neighbours only.
-    return comm.Create_dist_graph_adjacent(
+    return agreement.comm.Create_dist_graph_adjacent(
         row.sources.tolist(), row.destinations.tolist(), MPI.UNWEIGHTED, MPI.UNWEIGHTED, reorder=False
     )
 
 
-def check_edges(comm: Intracomm, row: Row, name: str) -> None:
+def check_edges(agreement: Agreement, row: Row, name: str) -> None:
     """Refuse, on every rank, a graph whose rows and columns do not agree: its exchange would never end.
 
     The sum over all ranks of a 64-bit hash of every edge sent, less that of every edge expected, is zero when they
@@ -94,19 +95,20 @@ def check_edges(comm: Intracomm, row: Row, name: str) -> None:
     Raises:
         ValueError: names the edge, which end lists it and which does not.
     """
-    own, size = comm.Get_rank(), comm.Get_size()
+    size = agreement.size
     outside = [rank for rank in (*row.sources, *row.destinations) if not 0 <= rank < size]
-    if outside:
-        balance, error = np.ones(1, np.uint64), f"graph {name!r}: neighbour {outside[0]} is no rank of {size}"
-    else:
-        sent = edge_hash(np.full(len(row.destinations), own), row.destinations)
-        expected = edge_hash(row.sources, np.full(len(row.sources), own))
-        balance, error = np.subtract([sent.sum()], [expected.sum()], dtype=np.uint64), None
+    error = f"graph {name!r}: neighbour {outside[0]} is no rank of {size}" if outside else None
+    balance = 0 if outside else edge_balance(row, agreement.rank)
     # The second number keeps ranks from cancelling each other out by their own errors.
-    total = np.concatenate([balance, np.array([error is not None], np.uint64)])
-    comm.Allreduce(MPI.IN_PLACE, total, op=MPI.SUM)
-    if total.any():
-        raise_edge(comm, row, name, error)
+    if any(agreement.total([balance, error is not None], f"make the communicator of graph {name!r}")):
+        raise_edge(agreement.comm, row, name, error)
+
+
+def edge_balance(row: Row, rank: int) -> int:
+    """Hashes of the edges that a rank sends on, less those of the edges that it hears, modulo 2^64."""
+    sent = edge_hash(np.full(len(row.destinations), rank), row.destinations)
+    expected = edge_hash(row.sources, np.full(len(row.sources), rank))
+    return int(np.subtract([sent.sum()], [expected.sum()], dtype=np.uint64)[0])
 
 
 def edge_hash(sources: np.ndarray, destinations: np.ndarray) -> np.ndarray:
@@ -122,8 +124,8 @@ def raise_edge(comm: Intracomm, row: Row, name: str, error: str | None) -> None:
     expected = {(of, rank) for rank, (sources, _) in enumerate(rows) for of in sources}
     for source, destination in sorted(sent ^ expected):
         lists, lacks = (source, destination) if (source, destination) in sent else (destination, source)
-        raise ValueError(
+        raise agreed(
             f"graph {name!r}: edge {source} -> {destination} is listed by rank {lists} but not by rank {lacks}: "
             "every rank must be given the same graph"
         )
-    raise ValueError(f"graph {name!r}: a rank lists the same neighbour twice")
+    raise agreed(f"graph {name!r}: a rank lists the same neighbour twice")

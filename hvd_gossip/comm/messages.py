@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 from hvd_gossip.comm import mpi as MPI, watchdog
 from hvd_gossip.comm.raw import raw
 from hvd_gossip.comm.staging import wait_for_values
+from hvd_gossip.comm.watchdog import Whom
 from hvd_gossip.mixing import rounded
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Messages:
         self._received: dict[tuple[int, torch.device], Tensor] = {}
 
     def __call__(
-        self, graph: Distgraphcomm, degree: int, chunks: Sequence[Tensor], wire: torch.dtype, whom: Callable[[], str]
+        self, graph: Distgraphcomm, degree: int, chunks: Sequence[Tensor], wire: torch.dtype, whom: Whom
     ) -> Iterator[Tensor]:
         """What the in-neighbours hold, chunk by chunk, as [degree, length]; own chunks up to there may be overwritten.
 
@@ -60,7 +61,7 @@ class Messages:
         for exchange in pending:
             yield self._arrived(*exchange, whom)
 
-    def _arrived(self, request: Request, sent: Tensor, received: Tensor, whom: Callable[[], str]) -> Tensor:
+    def _arrived(self, request: Request, sent: Tensor, received: Tensor, whom: Whom) -> Tensor:
         """What has been received, once it is there and `sent` is on its way."""
         self.waited += watchdog.wait(request.Test, whom)
         return received

@@ -16,6 +16,7 @@ from torch import Tensor
 from hvd_gossip.comm.chunks import CHUNK_BYTES, LEAST_BYTES
 from hvd_gossip.comm.messages import Messages
 from hvd_gossip.comm.staging import Staging, direct
+from hvd_gossip.comm.watchdog import NEIGHBOURS, Whom
 from hvd_gossip.graphs import Row
 from hvd_gossip.mixing import accumulation_dtype, rounded, wire_dtype
 
@@ -51,7 +52,7 @@ class NeighborAverage:
         buffer: Tensor,
         out: Tensor | None = None,
         near: Mapping[int, Tensor] | None = None,
-        whom: Callable[[], str] = lambda: "its neighbours",
+        whom: Whom = NEIGHBOURS,
         reach: Callable[[int], None] = lambda length: None,
     ) -> int:
         """`out <- W x` for this rank's row; returns how many messages each far neighbour was sent.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,8 @@ from hvd_gossip.comm.compressed import CompressedAverage
 from hvd_gossip.comm.dist_graph import DistGraphs
 from hvd_gossip.comm.neighbor import NeighborAverage
 from hvd_gossip.comm.settled import SettledVectors, wanted
-from hvd_gossip.comm.world import World, ranks_text
+from hvd_gossip.comm.watchdog import Whom
+from hvd_gossip.comm.world import World
 from hvd_gossip.graphs import Row, Schedule, Topology
 from hvd_gossip.graphs.schedules import fingerprint
 from hvd_gossip.mixing import Buffers, Compresses, Settling, Traffic, wire_dtype
@@ -70,7 +70,8 @@ class NeighborMixer:
         self._prepared: Future | None = None
         self._topology: Topology | None = None
         self._row: Row
-        self._round = self._epoch = 0
+        self._round = self._epoch = self._mixes = 0
+        self._name = world.name("mixer")
         world.own(self.free)
 
     def settle(self, parameters: Settling, overlap: bool = False) -> None:
@@ -92,6 +93,7 @@ class NeighborMixer:
         self._round, self._epoch = round, epoch
         with self.traffic.timed():
             self._join()
+            self._mixes += 1
             topology = self.schedule(round, epoch)
             if topology is not self._topology:
                 self._topology, self._row = topology, topology.row(self._rank)
@@ -194,16 +196,12 @@ class NeighborMixer:
         if prepared is not None:
             prepared.result()
 
-    def _whom(self) -> Callable[..., str]:
-        """Says for whom this rank waits in this round, and on which graph."""
+    def _whom(self) -> Whom:
+        """For whom this rank waits in this round, and on which graph."""
         assert self._topology is not None
-        row, where = self._row, f"in round {self._round} of graph {self._topology.name!r}"
-
-        def whom(rank: int | None = None) -> str:
-            ranks = [rank] if rank is not None else sorted({*row.sources.tolist(), *row.destinations.tolist()})
-            return f"{'rank' if len(ranks) == 1 else 'one of ranks'} {ranks_text(ranks)} {where}"
-
-        return whom
+        ranks = sorted({*self._row.sources.tolist(), *self._row.destinations.tolist()})
+        where = f"in round {self._round} of graph {self._topology.name!r}"
+        return self._world.roll_call.whom(self._name, self._mixes, ranks, lambda who: f"{who} {where}")
 
     def free(self) -> None:
         """End what goes on in the background and free the graph communicators."""

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,6 +17,7 @@ from hvd_gossip.comm.chunks import CHUNK_BYTES
 from hvd_gossip.comm.neighbor import check_buffer, pieces, weighted_sum
 from hvd_gossip.comm.raw import raw
 from hvd_gossip.comm.staging import Staging
+from hvd_gossip.comm.watchdog import NEIGHBOURS, Whom
 from hvd_gossip.graphs import Row
 
 if TYPE_CHECKING:
@@ -41,8 +43,8 @@ class PointToPoint:
         self,
         row: Row,
         buffer: Tensor,
-        scales: Mapping[int, float],
-        whom: Callable[[], str] = lambda: "its neighbours",
+        scales: Mapping[int, float] | None = None,
+        whom: Whom = NEIGHBOURS,
         tag: int | None = None,
     ) -> None:
         """Average in place.
@@ -57,20 +59,29 @@ class PointToPoint:
         check_buffer(buffer)
         self._calls += 1
         tag = self._calls % TAGS if tag is None else tag
+        if scales is not None:
+            row = row._replace(source_weights=row.source_weights * self._scales(row, scales, whom, tag))
         with self._staging(buffer, anyway=True) as values:
-            self._average(row, values, scales, whom, tag)
+            self._average(row, values, whom, tag)
 
-    def _average(
-        self, row: Row, values: Tensor, scales: Mapping[int, float], whom: Callable[[], str], tag: int
-    ) -> None:
+    def _scales(self, row: Row, scales: Mapping[int, float], whom: Whom, tag: int) -> np.ndarray:
+        """What the sources want their values multiplied by: done by those who receive them, rounded once."""
+        sent = [np.array([scales[to]]) for to in row.destinations.tolist()]
+        received = [np.empty(1) for _ in row.sources]
+        self._exchange(row, sent, received, whom, tag)
+        return np.concatenate([np.empty(0), *received])
+
+    def _average(self, row: Row, values: Tensor, whom: Whom, tag: int) -> None:
         width = torch.view_as_real(values).element_size() if values.is_complex() else values.element_size()
-        sources, destinations = row.sources.tolist(), row.destinations.tolist()
         for chunk in pieces(values, max(1, self._chunk_bytes // width)):
-            received = [torch.empty_like(chunk) for _ in sources]
-            sent = [chunk if scales.get(to, 1.0) == 1.0 else chunk * scales[to] for to in destinations]
-            requests = [self._comm.Irecv([raw(r), MPI.BYTE], of, tag) for r, of in zip(received, sources, strict=True)]
-            requests += [
-                self._comm.Isend([raw(s), MPI.BYTE], to, tag) for s, to in zip(sent, destinations, strict=True)
-            ]
-            watchdog.wait(lambda pending=requests: MPI.Request.Testall(pending), whom)  # type: ignore[misc]
+            received = [torch.empty_like(chunk) for _ in row.sources]
+            self._exchange(row, [raw(chunk)] * len(row.destinations), [raw(part) for part in received], whom, tag)
             weighted_sum(chunk, chunk, row, received)
+
+    def _exchange(self, row: Row, sent: Sequence[Any], received: Sequence[Any], whom: Whom, tag: int) -> None:
+        """One message for each edge."""
+        pairs = zip(received, row.sources.tolist(), strict=True)
+        requests = [self._comm.Irecv([space, MPI.BYTE], of, tag) for space, of in pairs]
+        pairs = zip(sent, row.destinations.tolist(), strict=True)
+        requests += [self._comm.Isend([values, MPI.BYTE], to, tag) for values, to in pairs]
+        watchdog.wait(lambda: MPI.Request.Testall(requests), whom)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from hvd_gossip.comm.background import Progress
 from hvd_gossip.comm.dist_graph import DistGraphs
 from hvd_gossip.comm.neighbor import NeighborAverage
 from hvd_gossip.comm.shared import SharedVectors
+from hvd_gossip.comm.watchdog import Whom
 from hvd_gossip.comm.world import World
 from hvd_gossip.graphs import Row, Topology
 from hvd_gossip.mixing import Buffers, Settling
@@ -112,14 +112,14 @@ class SettledVectors:
             destinations=row.destinations[destinations],
         )
 
-    def mix(self, topology: Topology, row: Row, whom: Callable[..., str], progress: Progress | None = None) -> int:
+    def mix(self, topology: Topology, row: Row, whom: Whom, progress: Progress | None = None) -> int:
         """Write W x to the other place; nothing else changes. Returns how many messages leave this rank."""
         if self._sliced and slices.pay(self._sliced, topology):
             self._mix_slices(self._sliced, topology, whom)
             return 0
         return self._mix_row(topology, row, whom, progress)
 
-    def _mix_slices(self, vectors: SharedVectors, topology: Topology, whom: Callable[..., str]) -> None:
+    def _mix_slices(self, vectors: SharedVectors, topology: Topology, whom: Whom) -> None:
         """This rank's slice for all ranks; by the end all have done theirs."""
         rank = self._world.rank
         others = [of for of in range(topology.n) if of != rank]
@@ -129,7 +129,7 @@ class SettledVectors:
         vectors.close()
         vectors.quiesce(whom)
 
-    def _mix_row(self, topology: Topology, row: Row, whom: Callable[..., str], progress: Progress | None) -> int:
+    def _mix_row(self, topology: Topology, row: Row, whom: Whom, progress: Progress | None) -> int:
         """This rank's row, from what near neighbours hold and what others send."""
         assert self._parameters is not None
         graph = self.graphs[topology] if self.graphs else None
@@ -152,7 +152,7 @@ class SettledVectors:
         """Seconds spent waiting for ranks of this node so far."""
         return self._vectors.waited if self._vectors else 0.0
 
-    def quiesce(self, whom: Callable[..., str]) -> None:
+    def quiesce(self, whom: Whom) -> None:
         """Wait until nobody reads this rank's values any more."""
         if self._vectors:
             self._vectors.quiesce(whom)

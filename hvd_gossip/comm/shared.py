@@ -15,7 +15,7 @@ import mmap
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from hvd_gossip.comm import watchdog
+from hvd_gossip.comm.watchdog import Whom
 from hvd_gossip.comm.world import World
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class SharedVectors:
         """The other place of that vector."""
         return self.segments[rank].places[index][1 - self.side]
 
-    def open(self, sources: list[int], hearers: list[int], fingerprint: int, whom: Callable[[int], str]) -> None:
+    def open(self, sources: list[int], hearers: list[int], fingerprint: int, whom: Whom) -> None:
         """Let others read, and wait until near sources may be read and the other place written.
 
         Args:
@@ -129,10 +130,10 @@ class SharedVectors:
             if self.segments[source].flags[FINGERPRINT] != fingerprint:
                 raise ValueError(
                     f"rank {source} has another graph in this round, or the same edges with other weights, than "
-                    f"{whom(source)}: every rank must be given the same graph"
+                    f"{whom.text(source)}: every rank must be given the same graph"
                 )
 
-    def quiesce(self, whom: Callable[[int], str]) -> None:
+    def quiesce(self, whom: Whom) -> None:
         """Wait until those who hear this rank have read it."""
         self._wait(self._hearers, FINISHED, self.rounds, whom)
 
@@ -142,11 +143,11 @@ class SharedVectors:
         self.rounds += 1
         self.own.flags[FINISHED] = self.rounds
 
-    def _wait(self, ranks: Sequence[int], flag: int, number: int, whom: Callable[[int], str]) -> None:
+    def _wait(self, ranks: Sequence[int], flag: int, number: int, whom: Whom) -> None:
         for rank in ranks:
             flags = self.segments[rank].flags
             if flags[flag] < number:
-                self.waited += watchdog.wait(lambda flags=flags: flags[flag] >= number, lambda rank=rank: whom(rank))  # type: ignore[misc]
+                self.waited += watchdog.wait(lambda flags=flags: flags[flag] >= number, whom.rank(rank))  # type: ignore[misc]
         self._fence()
 
     def _fence(self) -> None:

@@ -20,14 +20,33 @@ NAP, LONGEST_NAP = 5e-5, 1e-3
 """Seconds that it sleeps between two looks: the first time, and at most."""
 
 
-def wait(done: Callable[[], bool], whom: Callable[[], str]) -> float:
+class Whom:
+    """For whom a rank waits.
+
+    Args:
+        text: says it in words, when called; `rank` where it is known which one is missing.
+        halfway: is called once when half of the time to a report has passed.
+    """
+
+    def __init__(self, text: Callable[..., str], halfway: Callable[[], None] = lambda: None) -> None:
+        self.text, self.halfway = text, halfway
+
+    def rank(self, rank: int) -> Whom:
+        """The same where it is known that this rank is missing."""
+        return Whom(lambda: self.text(rank))
+
+
+NEIGHBOURS = Whom(lambda *_: "its neighbours")
+
+
+def wait(done: Callable[[], bool], whom: Whom) -> float:
     """Look a few times, then sleep in between, until something is done; returns the seconds that it took.
 
     After `STALL_SECONDS` it warns once and goes on waiting; after `END_SECONDS` it ends the job with status 1.
 
     Args:
         done: looks.
-        whom: says what is waited for.
+        whom: for whom.
     """
     begin = time.monotonic()
     for _ in range(SPINS):
@@ -35,12 +54,16 @@ def wait(done: Callable[[], bool], whom: Callable[[], str]) -> float:
             return time.monotonic() - begin
         os.sched_yield()
     limit, nap = min(STALL_SECONDS, END_SECONDS), NAP
+    half = limit / 2
     while not done():
         time.sleep(nap)
         waited = time.monotonic() - begin
         nap = min(max(NAP, waited / 8), LONGEST_NAP)
+        if waited > half:
+            half = math.inf
+            whom.halfway()
         if waited > limit:
-            report(waited, whom())
+            report(waited, whom.text())
             limit = END_SECONDS if limit < END_SECONDS else math.inf
     return time.monotonic() - begin
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from hvd_gossip.comm import ending, launcher, mpi as MPI
+from hvd_gossip.comm.agreement import Agreement
 
 if TYPE_CHECKING:
     from mpi4py.MPI import Intracomm
 
 
-class World:
+class World(Agreement):
     """All ranks of a communicator, on a duplicate of it, so that no message of ours meets one of the user's.
 
     Args:
@@ -32,9 +33,8 @@ class World:
         if self.covers_all:
             launcher.check_size(user.Get_size(), MPI.Get_library_version().splitlines()[0])
         self._owned: list[Callable[[], None]] = []
-        self.comm = user.Dup()
-        self.rank: int = self.comm.Get_rank()
-        self.size: int = self.comm.Get_size()
+        self._named = 0
+        super().__init__(user.Dup())
         # Launchers may number the ranks of a node in an order of their own.
         launched = launcher.told(launcher.LOCAL_RANK)
         node = self.comm.Split_type(MPI.COMM_TYPE_SHARED, key=launched[1] if launched else self.rank)
@@ -44,41 +44,10 @@ class World:
         if self.covers_all and (warning := launcher.check_local_rank(self.local_rank)):
             warnings.warn(warning, RuntimeWarning, stacklevel=2)
 
-    def raise_together(self, error: str | None, kind: type[Exception] = ValueError) -> None:
-        """Raise on every rank alike when any rank has an error to report.
-
-        Args:
-            error: this rank's message, or None.
-            kind: what is raised.
-
-        Raises:
-            kind: some rank has an error; the message names the ranks, and its attribute `agreed` is True.
-        """
-        raise_together(self.comm, error, kind)
-
-    def together(self, action: Callable[[], Any], kind: type[Exception] = ValueError) -> Any:
-        """Run `action` on every rank and return its value; an error on one rank is raised on all."""
-        value, error, cause = None, None, None
-        try:
-            value = action()
-        except Exception as caught:
-            error, cause = str(caught) or type(caught).__name__, caught
-        try:
-            self.raise_together(error, kind)
-        except kind as raised:
-            raise raised from cause
-        return value
-
-    def agree(self, what: str, value: Any) -> None:
-        """Refuse on every rank when the ranks do not hold the same value.
-
-        Raises:
-            ValueError: names the first rank that differs from rank 0.
-        """
-        values = self.comm.allgather(value)
-        odd = next((rank for rank, other in enumerate(values) if other != values[0]), None)
-        if odd is not None:
-            self.raise_together(f"{what} differs between ranks: rank 0 has {values[0]}, rank {odd} has {values[odd]}")
+    def name(self, kind: str) -> str:
+        """A name for something that all ranks build in one order, another one each time."""
+        self._named += 1
+        return f"{kind} {self._named}"
 
     def own(self, free: Callable[[], None]) -> None:
         """Remember how to free something built on this world; `free` does it, the last one first."""
@@ -99,27 +68,6 @@ class World:
 
     def __exit__(self, *exception: object) -> None:
         self.free()
-
-
-def raise_together(comm: Intracomm, error: str | None, kind: type[Exception] = ValueError) -> None:
-    """Raise on every rank of a communicator alike when any of them has an error to report."""
-    errors: list[str | None] = comm.allgather(error)
-    first = next((message for message in errors if message is not None), None)
-    if first is None:
-        return
-    ranks = [rank for rank, message in enumerate(errors) if message is not None]
-    others = {message for message in errors if message not in (None, first)}
-    where = "" if len(ranks) == comm.Get_size() else f" (on rank{'s' * (len(ranks) > 1)} {ranks_text(ranks)})"
-    more = "".join(f"; also: {message}" for message in sorted(map(str, others)))
-    failure = kind(f"{first}{where}{more}")
-    failure.agreed = True  # type: ignore[attr-defined]
-    raise failure
-
-
-def ranks_text(ranks: Sequence[int]) -> str:
-    """At most eight ranks by number, the others counted."""
-    shown = ", ".join(map(str, ranks[:8]))
-    return shown if len(ranks) <= 8 else f"{shown} and {len(ranks) - 8} more"
 
 
 _current: World | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -76,9 +75,7 @@ class Engine:
         parameters = self._trained()
         self.world.together(lambda: check_tensors(parameters))
         described = [(self._name(p), tuple(p.shape), str(p.dtype)) for p in parameters]
-        digest = hashlib.blake2b(repr(described).encode(), digest_size=16).hexdigest()
-        if len(set(self.world.comm.allgather(digest))) > 1:
-            self.world.agree("the list of trained parameters (name, shape, dtype)", described)
+        self.world.agree("the list of trained parameters (name, shape, dtype)", described)
         self.flat = FlatParameters(parameters)
         self._index = {id(p): index for index, p in enumerate(parameters)}
         self.mixer.settle(self.flat, self._overlap)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,10 @@ from torch import Tensor
 
 from hvd_gossip.comm import mpi as MPI, watchdog
 from hvd_gossip.comm.raw import raw
-from hvd_gossip.torch.operations import operations, topology_of
+from hvd_gossip.comm.requests import Asked
+from hvd_gossip.graphs import Topology
+from hvd_gossip.torch.operands import check_dense, values_of
+from hvd_gossip.torch.operations import Handle, Operations, Prepared, operations, seal_of, topology_of
 
 
 def neighbor_allgather(tensor: Tensor, *, graph: Any = None, name: str | None = None) -> Tensor:
@@ -22,6 +24,10 @@ def neighbor_allgather(tensor: Tensor, *, graph: Any = None, name: str | None = 
         graph: a name, a `Topology`, a graph of networkx (default: that of `set_topology`).
         name: accepted as BlueFog does.
 
+    Raises:
+        ValueError: on every rank, when one has no dense tensor with a first dimension, or another dtype, shape of rows
+            or graph than the others.
+
     Example:
         >>> import torch, hvd_gossip.torch as hvd
         >>> hvd.init()
@@ -31,29 +37,41 @@ def neighbor_allgather(tensor: Tensor, *, graph: Any = None, name: str | None = 
     return _allgather(tensor, graph, False)
 
 
-def neighbor_allgather_nonblocking(tensor: Tensor, *, graph: Any = None, name: str | None = None) -> Future:
+def neighbor_allgather_nonblocking(tensor: Tensor, *, graph: Any = None, name: str | None = None) -> Handle:
     """`neighbor_allgather` that goes on while this rank computes; returns a handle."""
     return _allgather(tensor, graph, True)
 
 
 def _allgather(tensor: Tensor, graph: Any, nonblocking: bool) -> Any:
     ours = operations()
-    if not isinstance(tensor, Tensor) or tensor.dim() == 0:
-        raise ValueError("got no tensor with a first dimension: use tensor.reshape(1)")
-    topology = ours.topology if graph is None else topology_of(graph, ours.world.size)
-    comm, sent = ours.graphs[topology], tensor.detach().to("cpu").contiguous()
+    here = ours.world
 
-    def run() -> Tensor:
-        degree = len(topology.row(ours.world.rank).sources)
-        lengths = np.zeros(degree, np.int64)
-        comm.Neighbor_allgather(np.array([len(sent)]), [lengths, 1, MPI.INT64_T])
-        received = sent.new_empty((int(lengths.sum()), *sent.shape[1:]))
-        # Counted in rows, so that counts do not wrap where bytes would.
-        kind = MPI.BYTE.Create_contiguous(math.prod(sent.shape[1:]) * sent.element_size()).Commit()
-        spans = (lengths.tolist(), (np.cumsum(lengths) - lengths).tolist())
-        request = comm.Ineighbor_allgatherv([raw(sent), len(sent), kind], [raw(received), spans, kind])
-        watchdog.wait(request.Test, lambda: f"a neighbour in graph {topology.name!r}")
-        kind.Free()
-        return received.to(tensor.device)
+    def prepare() -> Prepared:
+        check_dense(tensor)
+        if tensor.dim() == 0:
+            raise ValueError("got a tensor without a first dimension: use tensor.reshape(1)")
+        topology = ours.topology if graph is None else topology_of(graph, here.size)
+        rows = str(tensor.dtype).removeprefix("torch.") + f", rows of shape {tuple(tensor.shape[1:])}"
+        asked = Asked(f"neighbor_allgather of {rows}, on graph {topology.name!r}", seal_of(topology))
+        # What is sent are the values at the time of the call.
+        sent = values_of(tensor).to("cpu", copy=nonblocking)
+        return Prepared(asked, lambda: gathered(ours, topology, sent).to(tensor.device))
 
-    return ours.run(run, nonblocking)
+    return ours.together(prepare, nonblocking)
+
+
+def gathered(ours: Operations, topology: Topology, sent: Tensor) -> Tensor:
+    """The rows of all in-neighbours, one after the other."""
+    comm, sources = ours.graphs[topology], topology.row(ours.world.rank).sources.tolist()
+    whom = ours.whom(sources, f"in neighbor_allgather on graph {topology.name!r}")
+    lengths = np.zeros(len(sources), np.int64)
+    request = comm.Ineighbor_allgather(np.array([len(sent)]), [lengths, 1, MPI.INT64_T])
+    watchdog.wait(request.Test, whom)
+    received = sent.new_empty((int(lengths.sum()), *sent.shape[1:]))
+    # Counted in rows, so that counts do not wrap where bytes would.
+    kind = MPI.BYTE.Create_contiguous(math.prod(sent.shape[1:]) * sent.element_size()).Commit()
+    spans = (lengths.tolist(), (np.cumsum(lengths) - lengths).tolist())
+    request = comm.Ineighbor_allgatherv([raw(sent), len(sent), kind], [raw(received), spans, kind])
+    watchdog.wait(request.Test, whom)
+    kind.Free()
+    return received

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from hvd_gossip.comm.dist_graph import check_edges
-from hvd_gossip.comm.world import World, ranks_text
+from hvd_gossip.comm.requests import Asked
+from hvd_gossip.comm.world import World
 from hvd_gossip.graphs import Row, Topology
-from hvd_gossip.torch.operations import averaged_copy, check_tensor, operations, topology_of
+from hvd_gossip.torch.operands import averaged_copy, check_tensor, described, scales_by_rank, weight, weights_by_rank
+from hvd_gossip.torch.operations import Handle, Prepared, operations, seal_of, topology_of
 
 
 def neighbor_allreduce(
@@ -35,11 +35,12 @@ def neighbor_allreduce(
         self_weight, src_weights: w_i, and r_ij by source; both or none (default: the graph's weights).
         dst_weights: s_ij by destination, or a list of destinations, whose s is 1. With it sources and destinations
             are those named here, whatever the graph.
-        enable_topo_check: whether edges named here are compared between ranks first: one small allreduce.
+        enable_topo_check: whether ranks compare first what they ask for: one small allreduce.
         name: accepted as BlueFog does; operations are matched by their order.
 
     Raises:
-        ValueError: arguments that contradict each other or the graph, or an edge that only one of its ends names.
+        ValueError: on every rank, when arguments contradict each other or the graph, an edge is named by one of its
+            ends only, or ranks ask for different dtypes, shapes or graphs; of a nonblocking form by `synchronize`.
 
     Example:
         >>> import torch, hvd_gossip.torch as hvd
@@ -55,12 +56,12 @@ def neighbor_allreduce_(tensor: Tensor, **options: Any) -> Tensor:
     return _allreduce(tensor, True, False, **_known(options))
 
 
-def neighbor_allreduce_nonblocking(tensor: Tensor, **options: Any) -> Future:
+def neighbor_allreduce_nonblocking(tensor: Tensor, **options: Any) -> Handle:
     """`neighbor_allreduce` that goes on while this rank computes; returns a handle for `poll` and `synchronize`."""
     return _allreduce(tensor, False, True, **_known(options))
 
 
-def neighbor_allreduce_nonblocking_(tensor: Tensor, **options: Any) -> Future:
+def neighbor_allreduce_nonblocking_(tensor: Tensor, **options: Any) -> Handle:
     """`neighbor_allreduce_` that goes on while this rank computes; the tensor must be left alone meanwhile."""
     return _allreduce(tensor, True, True, **_known(options))
 
@@ -85,21 +86,28 @@ def _allreduce(
 ) -> Any:
     ours = operations()
     here = ours.world
-    scales = dict.fromkeys(dst_weights, 1.0) if isinstance(dst_weights, Sequence) else dict(dst_weights or {})
+    dynamic = dst_weights is not None
 
-    check_tensor(tensor)
-    topology = ours.topology if graph is None else topology_of(graph, here.size)
-    row = row_of(here, topology, self_weight, src_weights, dst_weights is not None, scales)
-    if dst_weights is not None and enable_topo_check:
-        check_edges(here.comm, row, "the edges of this call")
+    def prepare() -> Prepared:
+        check_tensor(tensor, in_place)
+        scales = scales_by_rank("dst_weights", dst_weights) if dynamic else {}
+        topology = ours.topology if graph is None else topology_of(graph, here.size)
+        row = row_of(here, topology, self_weight, src_weights, dynamic, scales)
 
-    def average(vector: Tensor) -> None:
-        if dst_weights is not None:
-            ours.dynamic(row, vector, scales, lambda: f"one of ranks {ranks_text(row.sources.tolist())}")
-        else:
-            ours.average(ours.graphs[topology], row, vector, whom=lambda: f"a neighbour in graph {topology.name!r}")
+        def average(vector: Tensor) -> None:
+            if dynamic:
+                whom = ours.whom(row.sources.tolist(), "in neighbor_allreduce")
+                ours.dynamic(row, vector, scales, whom)
+            else:
+                whom = ours.whom(row.sources.tolist(), f"in neighbor_allreduce on graph {topology.name!r}")
+                ours.average(ours.graphs[topology], row, vector, whom=whom)
 
-    return ours.run(lambda: averaged_copy(tensor, in_place, average), nonblocking)
+        where = "edges of its own" if dynamic else f"graph {topology.name!r}"
+        text = f"neighbor_allreduce of {described(tensor)} on {where}"
+        asked = Asked(text, row=row) if dynamic else Asked(text, seal_of(topology))
+        return Prepared(asked, lambda: averaged_copy(tensor, in_place, average))
+
+    return ours.together(prepare, nonblocking, enable_topo_check)
 
 
 def row_of(
@@ -122,12 +130,13 @@ def row_of(
     row = topology.row(here.rank)
     if src_weights is None or self_weight is None:
         return row
+    own, heard = weight("self_weight", self_weight), weights_by_rank("src_weights", src_weights)
     known = set(range(here.size)) - {here.rank} if dynamic else set(row.sources.tolist())
-    if odd := sorted(set(src_weights) - known):
+    if odd := sorted(set(heard) - known):
         raise ValueError(f"src_weights names rank {odd[0]}: expected ranks of {sorted(known)}")
-    if odd := sorted(set(scales) - set(range(here.size)) | set(scales) & {here.rank}):
+    if odd := sorted(set(scales) - (set(range(here.size)) - {here.rank})):
         raise ValueError(f"dst_weights names rank {odd[0]}: expected other ranks of 0 to {here.size - 1}")
-    sources = np.array(sorted(src_weights) if dynamic else row.sources.tolist(), dtype=np.int64)
-    weights = np.array([float(src_weights.get(source, 0.0)) for source in sources.tolist()])
+    sources = np.array(sorted(heard) if dynamic else row.sources.tolist(), dtype=np.int64)
+    weights = np.array([heard.get(source, 0.0) for source in sources.tolist()])
     destinations = np.array(sorted(scales), dtype=np.int64) if dynamic else row.destinations
-    return Row(float(self_weight), sources, weights, destinations)
+    return Row(own, sources, weights, destinations)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
+from hvd_gossip.comm.agreement import attempt
+from hvd_gossip.comm.requests import compare_pair
+from hvd_gossip.comm.watchdog import Whom
 from hvd_gossip.graphs import Row
-from hvd_gossip.torch.operations import averaged_copy, check_tensor, operations
+from hvd_gossip.torch import operands
+from hvd_gossip.torch.operands import averaged_copy, check_tensor, described, rank_number
+from hvd_gossip.torch.operations import Handle, operations
 
 
 def pair_gossip(
@@ -30,7 +34,7 @@ def pair_gossip(
         name: accepted as BlueFog does.
 
     Raises:
-        ValueError: no tensor of numbers, or not another rank.
+        ValueError: not another rank; on both ranks, no tensor of numbers, or another dtype or shape there.
     """
     return _pair(tensor, target_rank, self_weight, pair_weight, False, False)
 
@@ -42,20 +46,30 @@ def pair_gossip_(tensor: Tensor, target_rank: int, self_weight: float = 0.5, pai
 
 def pair_gossip_nonblocking(
     tensor: Tensor, target_rank: int, self_weight: float = 0.5, pair_weight: float = 0.5
-) -> Future:
+) -> Handle:
     """`pair_gossip` that goes on while this rank computes; returns a handle."""
     return _pair(tensor, target_rank, self_weight, pair_weight, False, True)
 
 
 def _pair(tensor: Tensor, other: int, own: float, weight: float, in_place: bool, nonblocking: bool) -> Any:
     ours = operations()
-    check_tensor(tensor)
-    if other == ours.world.rank or not 0 <= other < ours.world.size:
-        raise ValueError(f"got target_rank = {other} on rank {ours.world.rank} of {ours.world.size}: expected another")
-    row = Row(own, np.array([other]), np.array([weight]), np.array([other]))
+    here = ours.world
+    peer = rank_number("target_rank", other)
+    if peer == here.rank or not 0 <= peer < here.size:
+        raise ValueError(f"got target_rank = {peer} on rank {here.rank} of {here.size}: expected another")
+    whom = Whom(lambda *_: f"rank {peer} in pair_gossip")
 
-    def average(vector: Tensor) -> None:
+    def check() -> Row:
+        check_tensor(tensor, in_place)
+        weights = operands.weight("self_weight", own), operands.weight("pair_weight", weight)
+        return Row(weights[0], np.array([peer]), np.array([weights[1]]), np.array([peer]))
+
+    row, error, _ = attempt(check)
+    text = f"pair_gossip of {described(tensor)}" if error is None else ""
+
+    def run() -> Tensor:
         # Pairs meet on a communicator of their own, in the order of their calls.
-        ours.pair(row, vector, {}, lambda: f"rank {other} in pair_gossip", tag=1)
+        compare_pair(ours.pair_comm, peer, text, error, whom)
+        return averaged_copy(tensor, in_place, lambda vector: ours.pair(row, vector, whom=whom, tag=1))
 
-    return ours.run(lambda: averaged_copy(tensor, in_place, average), nonblocking)
+    return ours.run(run, nonblocking)

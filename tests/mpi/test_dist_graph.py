@@ -71,7 +71,7 @@ def test_weights_alone_need_no_other_communicator(here):
 def test_five_thousand_rebuilds_leave_nothing_behind(here):
     row = ring(here.size).row(here.rank)
     for index in range(5000):
-        build(here.comm, row, "ring").Free()
+        build(here, row, "ring").Free()
         if index == 500:
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
@@ -96,20 +96,20 @@ def one_sided(world):
 def test_an_edge_that_one_end_does_not_list_is_named_on_every_rank(here):
     if here.size == 1:
         with pytest.raises(ValueError, match="neighbour 1 is no rank of 1"):
-            build(here.comm, one_sided(here), "mine")
+            build(here, one_sided(here), "mine")
         return
     with pytest.raises(ValueError, match="edge 0 -> 1 is listed by rank 0 but not by rank 1"):
-        build(here.comm, one_sided(here), "mine")
+        build(here, one_sided(here), "mine")
 
 
 def test_ranks_with_different_graphs_are_told(here):
     graph = complete if here.rank == 0 else exponential
     row = graph(here.size).row(here.rank)
     if here.size < 4:
-        build(here.comm, row, "mixed").Free()  # up to 3 ranks both graphs have the same edges
+        build(here, row, "mixed").Free()  # up to 3 ranks both graphs have the same edges
         return
     with pytest.raises(ValueError, match="every rank must be given the same graph"):
-        build(here.comm, row, "mixed")
+        build(here, row, "mixed")
 
 
 def test_hashes_of_edges_do_not_collide():
